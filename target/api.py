@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device interface: what a control plane may ask of one device of the engine.
 
-Names (tables, actions, counters, registers, ports) are those of the BMv2 JSON. Values are Python integers of any
-width. Every method is atomic against the packet loop: a packet sees the state before a call or after it, never half.
-Every error is a `DeviceError` (or `target.bmjson.JsonError` for a JSON that can't be loaded) and leaves the device as
-it was.
+Names (tables, actions, counters, registers, ports) are those of the BMv2 JSON. Values are Python integers
+of any width. Every method is atomic against the packet loop: a packet sees the state before a call or after
+it, never half. Every error is a `DeviceError` (or `target.bmjson.JsonError` for a JSON that can't be loaded)
+and leaves the device as it was.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ class DeviceApi(Protocol):
     def cpu_port(self) -> int | None:
         """The CPU port's number, or None if there is none."""
 
-    # --- pipeline ---------------------------------------------------------------------------------------------
+    # --- pipeline
     def load_pipeline(self, bmv2_json: str) -> None:
         """Replace the pipeline and all its state (tables, registers, groups, sessions).
 
-        Raises DeviceError or JsonError and leaves the running pipeline untouched. May be called under traffic."""
+        Raises DeviceError or JsonError and leaves the running pipeline untouched. Safe under traffic."""
 
     def verify_pipeline(self, bmv2_json: str) -> None:
         """Everything `load_pipeline` does (parse, generate, compile) but the replacing."""
 
     def has_pipeline(self) -> bool: ...
 
-    # --- tables -----------------------------------------------------------------------------------------------
+    # --- tables
     def tables(self) -> Sequence[str]: ...
     def table_insert(self, table: str, entry: TableEntry) -> None: ...
     def table_modify(self, table: str, entry: TableEntry) -> None:
@@ -114,7 +114,7 @@ class DeviceApi(Protocol):
     def table_set_default(self, table: str, action: str | None, args: tuple[int, ...] = ()) -> None:
         """Set the default action; None: back to the program's own default."""
 
-    # --- counters and registers ---------------------------------------------------------------------------------
+    # --- counters and registers
     def direct_counter_read(
         self, table: str, key: tuple[FieldMatch, ...], priority: int = 0
     ) -> tuple[int, int]:
@@ -138,7 +138,7 @@ class DeviceApi(Protocol):
     def register_write_all(self, register: str, value: int) -> None:
         """Every element at once, in one step for the packet loop."""
 
-    # --- packet replication -----------------------------------------------------------------------------------
+    # --- packet replication
     def mcast_group_set(self, group: int, replicas: Sequence[tuple[int, int]]) -> None:
         """Create or replace a group. A replica is (egress port, replica id)."""
 
@@ -153,18 +153,18 @@ class DeviceApi(Protocol):
     def clone_sessions(self) -> dict[int, tuple[list[tuple[int, int]], int]]:
         """session -> (replicas, packet_length)."""
 
-    # --- packet I/O -------------------------------------------------------------------------------------------
+    # --- packet I/O
     def packet_out(self, packet: bytes) -> None:
-        """The packet enters ingress on the CPU port. FAILED_PRECONDITION without a CPU port or a pipeline."""
+        """The packet enters ingress on the CPU port. FAILED_PRECONDITION without it or without a pipeline."""
 
     def set_packet_in(self, handler: Callable[[bytes], None] | None) -> None:
-        """Packets sent to the CPU port go to `handler`, on a thread of the engine's own, never the packet loop's.
+        """Packets sent to the CPU port go to `handler`, on a thread of its own, never the packet loop's.
 
         Packets wait in a bounded queue; what does not fit is dropped and counted (`packet_in_drops`)."""
 
     def packet_in_drops(self) -> int: ...
 
-    # --- ports ------------------------------------------------------------------------------------------------
+    # --- ports
     def ports(self) -> Mapping[int, str]:
         """Port number -> interface name ("" for an in-memory port)."""
 
