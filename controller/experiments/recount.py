@@ -279,13 +279,9 @@ class Recounter:
     def _bounds(self, label: str, installed: InstalledStep, books: StepBooks) -> None:
         if books.forgiven > installed.budget:
             self._violation(f"{label}: forgiven {books.forgiven} > budget {installed.budget}")
-        if (
-            installed.vesting
-            and books.forgiven * (MILLION - installed.p_ppm) > installed.p_ppm * books.received
-        ):
-            self._violation(
-                f"{label}: forgiven {books.forgiven} > p/(1-p) * received {books.received}, p {installed.p_ppm} ppm"
-            )
+        received, p = books.received, installed.p_ppm
+        if installed.vesting and books.forgiven * (MILLION - p) > p * received:
+            self._violation(f"{label}: forgiven {books.forgiven} > p/(1-p) * {received}, p {p} ppm")
 
     def _report(
         self, packet: Data, flow: FlowBooks, answer: Feedback | None, trimmed: bool, missing: int,
