@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random traffic for a NIC: what a controller, the other senders and its own host may do, in any order.
+
+A script is a list of small operations that name flows and steps by index, so that hypothesis can shrink it;
+`resolve` turns it into events with whole packets. Flows keep the rules that the contract asks of hosts (a
+flow slot is used again under the next owner, a step's slot gets a new tag only with new flows); operations
+that break them on purpose (stale owners, bad ranges, packets beyond the window) say so by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from hypothesis import strategies as st
+
+from tests.model.reference import ALWAYS, NEVER, NEVER_ENDS, PAPER, Step
+from tests.support import wire
+from tests.support.wire import BLOCK, Roce
+
+CLASSES = {
+    wire.DSCP_GRADIENT: (True, False),
+    wire.DSCP_GRADIENT_TRIMMED: (True, True),
+    wire.DSCP_DATA: (False, False),
+    wire.DSCP_DATA_TRIMMED: (False, True),
+}
+"""The table `traffic_class` of the NIC in these tests."""
+
+
+# --- events
+
+
+@dataclass(frozen=True)
+class Install:
+    slot: int
+    step: Step
+
+
+@dataclass(frozen=True)
+class Remove:
+    slot: int
+
+
+@dataclass(frozen=True)
+class FromWire:
+    packet: Roce
+
+
+@dataclass(frozen=True)
+class FromHost:
+    packet: Roce
+
+
+@dataclass(frozen=True)
+class Query:
+    slot: int
+
+
+Event: TypeAlias = Install | Remove | FromWire | FromHost | Query
+
+
+# --- operations
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation of a script. Numbers are reduced to what exists when it is resolved."""
+
+    kind: str
+    flow: int = 0
+    start: int = 0
+    blocks: int = 1
+    ecn: int = wire.ECT0
+    flags: int = 0
+    step: Step | None = None
+
+
+RECEIVER_KINDS = ("data", "data", "data", "trim", "trim", "trim", "repeat")
+ODD_KINDS = ("stale", "beyond", "bad_range", "window_edge")
+CONTROL_KINDS = ("step", "close", "remove", "reuse", "query")
+SENDER_KINDS = ("report", "request", "notification", "send")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Flows and first steps of one run, and what happens."""
+
+    lengths: tuple[int, ...]
+    """Message bytes of each flow; flow i uses flow slot i (and step slot i mod `slots`)."""
+    gradient: tuple[bool, ...]
+    slots: int
+    first: tuple[Step | None, ...]
+    """One for each slot; None: nothing installed at first."""
+    ops: tuple[Op, ...]
+
+
+def steps(wild: bool = True) -> st.SearchStrategy[Step]:
+    """Entries of every policy. `wild`: budgets that have nothing to do with the bytes that come."""
+    plain = st.builds(
+        Step,
+        tag=st.just(1),
+        p_ppm=st.sampled_from((0, 5_000, 100_000, 250_000, 500_000, 900_000)),
+        budget=st.sampled_from((0, 4096, 5 * BLOCK, 20_000, 60_000)) if wild else st.just(0),
+        open=st.sampled_from((True, True, True, False)),
+        packet_bytes=st.sampled_from((BLOCK, 1024, 4096)),
+        forgive_threshold=st.sampled_from((0, ALWAYS // 4, ALWAYS, ALWAYS)),
+        vesting=st.sampled_from((True, True, True, False)),
+        exemption=st.sampled_from((PAPER, PAPER, NEVER, NEVER_ENDS)),
+        eligible=st.sampled_from((True, True, True, False)),
+        notification_interval_us=st.just(0),
+        forgiveness_echoes=st.booleans(),
+    )
+    return plain
+
+
+def ops(kinds: tuple[str, ...]) -> st.SearchStrategy[Op]:
+    return st.builds(
+        Op,
+        kind=st.sampled_from(kinds),
+        flow=st.integers(0, 3),
+        start=st.integers(0, 63),
+        blocks=st.sampled_from((1, 1, 2, 2, 3, 8, 32)),
+        ecn=st.sampled_from((wire.ECT0, wire.ECT0, wire.CE)),
+        flags=st.integers(0, 7),
+        step=steps(),
+    )
+
+
+def plans(kinds: tuple[str, ...], max_ops: int = 60) -> st.SearchStrategy[Plan]:
+    lengths = st.integers(1, 40 * BLOCK)
+    return st.integers(1, 3).flatmap(
+        lambda flows: st.builds(
+            Plan,
+            lengths=st.tuples(*[lengths] * flows),
+            gradient=st.tuples(*[st.sampled_from((True, True, True, False))] * flows),
+            slots=st.integers(1, 2),
+            first=st.tuples(*[st.none() | steps() | steps() | steps()] * 2),
+            ops=st.lists(ops(kinds), max_size=max_ops).map(tuple),
+        )
+    )
+
+
+# --- operations to events
+
+
+@dataclass
+class _Flow:
+    slot: int
+    flow_slot: int
+    length: int
+    gradient: bool
+    owner: int = 1
+    psn: int = 0
+    fresh: bool = True
+    last: Roce | None = None
+
+
+@dataclass
+class _Resolver:
+    plan: Plan
+    installed: dict[int, Step] = field(default_factory=dict)
+    tags: int = 0
+    flows: list[_Flow] = field(default_factory=list)
+
+    def run(self) -> Iterator[Event]:
+        for slot in range(self.plan.slots):
+            first = self.plan.first[slot]
+            if first is not None:
+                yield self._install(slot, first)
+        for index, (length, gradient) in enumerate(zip(self.plan.lengths, self.plan.gradient, strict=True)):
+            self.flows.append(_Flow(index % self.plan.slots, index, length, gradient))
+        for op in self.plan.ops:
+            yield from self._resolve(op)
+        yield from (Query(slot) for slot in range(self.plan.slots))
+
+    def _install(self, slot: int, step: Step) -> Install:
+        self.tags += 1
+        self.installed[slot] = replace(step, tag=self.tags)
+        return Install(slot, self.installed[slot])
+
+    def _resolve(self, op: Op) -> Iterator[Event]:
+        flow = self.flows[op.flow % len(self.flows)]
+        if op.kind == "step":
+            # The step of every flow in the slot has ended: they come again under new owners.
+            assert op.step is not None
+            yield self._install(flow.slot, op.step)
+            for other in self.flows:
+                if other.slot == flow.slot and not other.fresh:
+                    self._reuse(other)
+        elif op.kind in ("close", "remove"):
+            if flow.slot not in self.installed:
+                return
+            if op.kind == "close":
+                self.installed[flow.slot] = replace(self.installed[flow.slot], open=False)
+                yield Install(flow.slot, self.installed[flow.slot])
+            else:
+                del self.installed[flow.slot]
+                yield Remove(flow.slot)
+        elif op.kind == "reuse":
+            self._reuse(flow)
+        elif op.kind == "query":
+            yield Query(flow.slot)
+        elif op.kind in SENDER_KINDS:
+            yield self._sender(op, flow)
+        else:
+            packet = self._receiver(op, flow)
+            if packet is not None:
+                yield FromWire(packet)
+
+    @staticmethod
+    def _reuse(flow: _Flow) -> None:
+        flow.owner = (flow.owner + 1) % wire.OWNERS
+        flow.fresh = True
+        flow.last = None
+
+    def _qp(self, flow: _Flow, owner: int | None = None) -> int:
+        return wire.queue_pair(flow.slot, flow.owner if owner is None else owner, flow.flow_slot)
+
+    def _receiver(self, op: Op, flow: _Flow) -> Roce | None:
+        if op.kind == "repeat":
+            return flow.last
+        dscp = wire.DSCP_GRADIENT if flow.gradient else wire.DSCP_DATA
+        owner = flow.owner
+        total = -(-flow.length // BLOCK)
+        first = op.start % total
+        offset = first * BLOCK
+        length = min(op.blocks * BLOCK, flow.length - offset)
+        end = offset + length == flow.length
+        trim = op.kind == "trim" or (op.kind in ODD_KINDS and bool(op.flags & 1))
+        if op.kind == "stale":
+            if flow.fresh:
+                return None
+            owner = (owner - 1 - op.start) % wire.OWNERS
+        elif op.kind == "beyond":
+            offset, length, end = wire.WINDOW + (total + op.start) * BLOCK, BLOCK, False
+        elif op.kind == "window_edge":
+            # The last block of a fresh flow's window, or the first one after it.
+            offset, length, end = wire.WINDOW - BLOCK + (op.flags >> 1 & 1) * BLOCK, BLOCK, False
+        elif op.kind == "bad_range":
+            offset, length, end = (
+                (offset + 1, length, end),
+                (offset, BLOCK + 1, False),
+                (offset, wire.MAX_RANGE + BLOCK, False),
+                (offset, BLOCK - 1, False),
+            )[op.flags >> 1]
+        make = wire.trimmed if trim else wire.data
+        packet = make(
+            self._qp(flow, owner),
+            offset,
+            length,
+            source_qp=wire.queue_pair(0, 5, flow.flow_slot),
+            psn=flow.psn,
+            end=end,
+            ecn=op.ecn,
+            udp_src=0xC000 + flow.flow_slot,
+            **({"dscp": dscp} if not trim else {}),
+        )
+        if trim and not flow.gradient:
+            packet = packet.but(dscp=wire.DSCP_DATA_TRIMMED)
+        flow.psn = (flow.psn + 1) & 0xFFFFFF
+        if op.kind in ("data", "trim"):
+            flow.fresh = False
+            flow.last = packet
+        return packet
+
+    def _sender(self, op: Op, flow: _Flow) -> Event:
+        """Feedback for a flow that this NIC's own host sends."""
+        owner = (1 + (op.start & 1)) if op.flags & 4 else 2
+        qp = wire.queue_pair(0, owner, flow.flow_slot)
+        if op.kind == "send":
+            return FromHost(wire.data(0x123456 + flow.flow_slot, 0, BLOCK, source_qp=qp, udp_src=40000))
+        common = Roce(
+            opcode=wire.CNP,
+            dest_qp=qp,
+            dscp=wire.DSCP_CONTROL,
+            ecn=wire.NOT_ECT,
+            psn=op.start,
+            becn=1,
+        )
+        if op.kind == "notification":
+            return FromWire(common)
+        return FromWire(
+            common.but(
+                opcode=wire.ACKNOWLEDGE,
+                becn=int(op.ecn == wire.CE and op.kind == "report"),
+                exemption_eligible=op.flags & 1,
+                budget_exhausted=op.flags >> 1 & 1,
+                feedback=wire.Feedback(
+                    wire.ACK if op.kind == "report" else wire.NAK, op.start * BLOCK, op.start * BLOCK, BLOCK
+                ),
+            )
+        )
+
+
+def resolve(plan: Plan) -> list[Event]:
+    """The events of a plan, the same each time."""
+    return list(_Resolver(plan).run())
