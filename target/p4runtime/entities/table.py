@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TableEntry` (P4Runtime specification 1.5, section of that name)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finsy.proto import p4r
+
+from target.api import DeviceError, TableEntry
+from target.p4runtime.entities.base import Undo
+from target.p4runtime.match import check_priority, decode_action, decode_key, encode_action, encode_key
+from target.p4runtime.p4info import Table
+from target.p4runtime.pipeline import EntryKey, EntryNotes, Pipeline
+from target.p4runtime.status import invalid_argument, not_found, permission_denied, unimplemented
+
+_INT64 = (1 << 63) - 1
+
+
+class TableEntryHandler:
+    def p4_id(self, entity: p4r.Entity) -> int:
+        return entity.table_entry.table_id
+
+    # --- write
+
+    def write(self, pipeline: Pipeline, operation: p4r.Update.Type.ValueType, entity: p4r.Entity) -> Undo:
+        request = entity.table_entry
+        table = pipeline.index.table(request.table_id)
+        if request.is_const:
+            raise invalid_argument(f"table {table.name!r}: is_const must be false in a write")
+        if request.is_default_action:
+            return _write_default(pipeline, table, operation, request)
+        if not table.fields:
+            raise invalid_argument(f"table {table.name!r} has no key: it has no entries but the default one")
+        check_priority(table, request.priority)
+        key = decode_key(table, request.match)
+        if operation == p4r.Update.INSERT:
+            return _insert(pipeline, table, request, (key, request.priority))
+        current = _current(pipeline, table, (key, request.priority))
+        if current.const or table.is_const:
+            return _modify_const(pipeline, table, operation, request, (key, request.priority))
+        if operation == p4r.Update.MODIFY:
+            return _modify(pipeline, table, request, current)
+        return _delete(pipeline, table, current)
+
+    # --- read
+
+    def read(self, pipeline: Pipeline, entity: p4r.Entity) -> Iterator[p4r.Entity]:
+        request = entity.table_entry
+        if request.table_id == 0:
+            if request.match or request.HasField("action"):
+                raise invalid_argument("a read of all tables can't be filtered by match or action")
+            tables = list(pipeline.index.tables.values())
+        else:
+            tables = [pipeline.index.table(request.table_id)]
+            _check_idle_timeout(tables[0], request)
+        for table in tables:
+            if request.is_default_action:
+                yield from _read_default(pipeline, table, request)
+            else:
+                yield from _read_entries(pipeline, table, request)
+
+
+def find_entry(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> TableEntry:
+    """The entry that `match` and `priority` name. Raises NOT_FOUND or what the key is refused for."""
+    check_priority(table, request.priority)
+    return _current(pipeline, table, (decode_key(table, request.match), request.priority))
+
+
+def counter_data(packets: int, octets: int) -> p4r.CounterData:
+    """Both fields are int64 on the wire: a larger count stays at the largest."""
+    return p4r.CounterData(packet_count=min(packets, _INT64), byte_count=min(octets, _INT64))
+
+
+def check_counter_data(data: p4r.CounterData, what: str) -> tuple[int, int]:
+    """(packets, bytes) to write. Raises INVALID_ARGUMENT for a negative count."""
+    if data.packet_count < 0 or data.byte_count < 0:
+        raise invalid_argument(
+            f"{what}: counts can't be negative ({data.packet_count} packets, {data.byte_count} bytes)"
+        )
+    return data.packet_count, data.byte_count
+
+
+def _current(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> TableEntry:
+    try:
+        return pipeline.device.table_entry(table.name, *entry_key)
+    except DeviceError as error:
+        if error.code == "NOT_FOUND":
+            raise not_found(f"table {table.name!r} has no entry with this key") from None
+        raise
+
+
+def _notes(request: p4r.TableEntry) -> EntryNotes:
+    return EntryNotes(request.controller_metadata, request.metadata)
+
+
+def _action(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> tuple[str, tuple[int, ...]]:
+    given = request.action.WhichOneof("type")
+    if table.implementation_id:
+        profile = pipeline.index.names[table.implementation_id]
+        raise unimplemented(f"table {table.name!r}: action profile {profile!r} is not supported yet")
+    if given != "action":
+        raise invalid_argument(f"table {table.name!r} is direct: give an action, not {given or 'none'}")
+    return decode_action(pipeline.index, table, request.action.action, default=request.is_default_action)
+
+
+def _check_idle_timeout(table: Table, request: p4r.TableEntry) -> None:
+    if request.idle_timeout_ns or request.HasField("time_since_last_hit"):
+        if not table.idle_timeout:
+            raise invalid_argument(f"table {table.name!r} has no idle timeout in P4Info")
+        raise unimplemented(f"table {table.name!r}: idle timeout is not supported yet")
+
+
+def _check_resources(table: Table, request: p4r.TableEntry) -> None:
+    """Direct resources of a write: they must exist, and the meter is not there yet."""
+    if request.HasField("time_since_last_hit"):
+        raise invalid_argument(f"table {table.name!r}: time_since_last_hit must be unset in a write")
+    _check_idle_timeout(table, request)
+    for name in ("meter_config", "meter_counter_data"):
+        if request.HasField(name):
+            if not table.direct_meter_id:
+                raise invalid_argument(f"table {table.name!r} has no direct meter, {name} must be unset")
+            raise unimplemented(f"table {table.name!r}: direct meters are not supported yet")
+    if request.HasField("counter_data"):
+        if not table.direct_counter_id:
+            raise invalid_argument(f"table {table.name!r} has no direct counter, counter_data must be unset")
+        check_counter_data(request.counter_data, f"table {table.name!r}")
+
+
+def _write_counter(
+    pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey
+) -> tuple[int, int] | None:
+    """Write `counter_data` if it is set; the former value, or None if nothing was written."""
+    if not request.HasField("counter_data"):
+        return None
+    before = pipeline.device.direct_counter_read(table.name, *entry_key)
+    packets, octets = check_counter_data(request.counter_data, f"table {table.name!r}")
+    pipeline.device.direct_counter_write(table.name, *entry_key, packets, octets)
+    return before
+
+
+def _insert(pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey) -> Undo:
+    if table.is_const:
+        raise permission_denied(f"table {table.name!r} is constant: no entry can be inserted")
+    _check_resources(table, request)
+    action, args = _action(pipeline, table, request)
+    key, priority = entry_key
+    pipeline.device.table_insert(table.name, TableEntry(key, action, args, priority=priority))
+    pipeline.set_notes(table.id, entry_key, _notes(request))
+
+    def undo() -> None:
+        pipeline.device.table_delete(table.name, key, priority)
+        pipeline.set_notes(table.id, entry_key, EntryNotes())
+
+    if request.HasField("counter_data"):
+        try:
+            _write_counter(pipeline, table, request, entry_key)
+        except DeviceError:
+            undo()
+            raise
+    return undo
+
+
+def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: TableEntry) -> Undo:
+    _check_resources(table, request)
+    entry_key = (current.key, current.priority)
+    notes = pipeline.get_notes(table.id, entry_key)
+    if request.HasField("action"):
+        action, args = _action(pipeline, table, request)
+        new = TableEntry(current.key, action, args, priority=current.priority)
+        pipeline.device.table_modify(table.name, new)
+    try:
+        counts = _write_counter(pipeline, table, request, entry_key)
+    except DeviceError:
+        if request.HasField("action"):
+            pipeline.device.table_modify(table.name, current)
+        raise
+    pipeline.set_notes(table.id, entry_key, _notes(request))
+
+    def undo() -> None:
+        if request.HasField("action"):
+            pipeline.device.table_modify(table.name, current)
+        if counts is not None:
+            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
+        pipeline.set_notes(table.id, entry_key, notes)
+
+    return undo
+
+
+def _modify_const(
+    pipeline: Pipeline,
+    table: Table,
+    operation: p4r.Update.Type.ValueType,
+    request: p4r.TableEntry,
+    entry_key: EntryKey,
+) -> Undo:
+    """An immutable entry: only its direct resources can be written."""
+    if operation != p4r.Update.MODIFY:
+        raise permission_denied(f"table {table.name!r}: the entry is constant, it can't be deleted")
+    if request.HasField("action"):
+        raise permission_denied(f"table {table.name!r}: the entry is constant, leave the action unset")
+    _check_resources(table, request)
+    counts = _write_counter(pipeline, table, request, entry_key)
+
+    def undo() -> None:
+        if counts is not None:
+            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
+
+    return undo
+
+
+def _delete(pipeline: Pipeline, table: Table, current: TableEntry) -> Undo:
+    entry_key = (current.key, current.priority)
+    notes = pipeline.get_notes(table.id, entry_key)
+    counts = None
+    if table.direct_counter_id:
+        counts = pipeline.device.direct_counter_read(table.name, *entry_key)
+    pipeline.device.table_delete(table.name, *entry_key)
+    pipeline.set_notes(table.id, entry_key, EntryNotes())
+
+    def undo() -> None:
+        pipeline.device.table_insert(table.name, current)
+        if counts is not None:
+            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
+        pipeline.set_notes(table.id, entry_key, notes)
+
+    return undo
+
+
+def _check_default_key(table: Table, request: p4r.TableEntry) -> None:
+    if request.match:
+        raise invalid_argument(f"table {table.name!r}: the default entry has no match, it must be empty")
+    if request.priority:
+        raise invalid_argument(f"table {table.name!r}: the default entry's priority must be 0")
+
+
+def _write_default(
+    pipeline: Pipeline, table: Table, operation: p4r.Update.Type.ValueType, request: p4r.TableEntry
+) -> Undo:
+    _check_default_key(table, request)
+    if operation != p4r.Update.MODIFY:
+        raise invalid_argument(
+            f"table {table.name!r}: the default entry always exists, "
+            f"{p4r.Update.Type.Name(operation)} is not allowed, use MODIFY"
+        )
+    if request.idle_timeout_ns or request.HasField("time_since_last_hit"):
+        raise invalid_argument(f"table {table.name!r}: the default entry has no idle timeout")
+    if table.const_default_action_id:
+        raise permission_denied(f"table {table.name!r}: the default action is constant")
+    if request.HasField("counter_data") and table.direct_counter_id:
+        raise unimplemented(f"table {table.name!r}: misses are not counted, the default entry has no counter")
+    _check_resources(table, request)
+    before = pipeline.device.table_default(table.name)
+    notes = pipeline.get_notes(table.id, None)
+    if request.HasField("action"):
+        action, args = _action(pipeline, table, request)
+        pipeline.device.table_set_default(table.name, action, args)
+        pipeline.set_notes(table.id, None, _notes(request))
+    else:
+        pipeline.device.table_set_default(table.name, None)
+        pipeline.set_notes(table.id, None, EntryNotes())
+
+    def undo() -> None:
+        if before is None:
+            pipeline.device.table_set_default(table.name, None)
+        else:
+            pipeline.device.table_set_default(table.name, *before)
+        pipeline.set_notes(table.id, None, notes)
+
+    return undo
+
+
+def _read_default(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> Iterator[p4r.Entity]:
+    _check_default_key(table, request)
+    out = p4r.Entity()
+    entry = out.table_entry
+    entry.table_id = table.id
+    entry.is_default_action = True
+    default = pipeline.device.table_default(table.name)
+    if default is not None and not encode_action(pipeline.index, *default, entry.action.action):
+        entry.ClearField("action")
+    if not _passes(pipeline, table, request, entry, None):
+        return
+    if request.HasField("counter_data") and table.direct_counter_id:
+        # A miss has no entry, so it has no counter either: always zero, as on BMv2.
+        entry.counter_data.SetInParent()
+    yield out
+
+
+def _read_entries(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> Iterator[p4r.Entity]:
+    if not table.fields:
+        return
+    entries: list[TableEntry]
+    if request.match:
+        key = decode_key(table, request.match)
+        if request.priority or not table.needs_priority:
+            try:
+                entries = [pipeline.device.table_entry(table.name, key, request.priority)]
+            except DeviceError as error:
+                if error.code != "NOT_FOUND":
+                    raise
+                return
+        else:
+            entries = [e for e in pipeline.device.table_entries(table.name) if e.key == key]
+    else:
+        entries = pipeline.device.table_entries(table.name)
+    for current in entries:
+        if request.priority and current.priority != request.priority:
+            continue
+        out = p4r.Entity()
+        entry = out.table_entry
+        entry.table_id = table.id
+        encode_key(table, current.key, entry)
+        entry.priority = current.priority
+        entry.is_const = current.const
+        if not encode_action(pipeline.index, current.action, current.args, entry.action.action):
+            entry.ClearField("action")
+        entry_key = (current.key, current.priority)
+        if not _passes(pipeline, table, request, entry, entry_key):
+            continue
+        if request.HasField("counter_data") and table.direct_counter_id:
+            counts = pipeline.device.direct_counter_read(table.name, *entry_key)
+            entry.counter_data.CopyFrom(counter_data(*counts))
+        yield out
+
+
+def _passes(
+    pipeline: Pipeline,
+    table: Table,
+    request: p4r.TableEntry,
+    entry: p4r.TableEntry,
+    entry_key: EntryKey | None,
+) -> bool:
+    """Fill in the controller's notes, and whether the entry passes the request's other filters."""
+    notes = pipeline.get_notes(table.id, entry_key)
+    entry.controller_metadata = notes.controller_metadata
+    entry.metadata = notes.metadata
+    if request.HasField("action"):
+        given = request.action.WhichOneof("type")
+        if given not in (None, "action"):
+            raise invalid_argument(f"table {table.name!r}: a read can't be filtered by {given}")
+        wanted = request.action.action.action_id
+        if wanted and wanted not in pipeline.index.actions:
+            raise pipeline.index.no_such("action", wanted)
+        if wanted and entry.action.action.action_id != wanted:
+            return False
+    if request.controller_metadata and request.controller_metadata != notes.controller_metadata:
+        return False
+    return not request.metadata or request.metadata == notes.metadata
