@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile: every parameter of a run, free of the machine it runs on.
+
+Sizes of queues and windows are in packets (full data frames), times in packet times (one full data frame at
+link rate), rates as parts per million of the link rate. `[scale] factor` divides every size and time, so a
+profile keeps the proportions of the fabric it is modelled on. `Profile.at_rate` makes bytes, nanoseconds and
+bits per second of it.
+
+Comments name the values of the paper's simulated fabric (400 Gb/s, 4,132-byte frames).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from profiles.reader import ProfileError, limits
+
+ETHERNET_IPV4_UDP_BTH_RETH_BYTES = 14 + 20 + 8 + 12 + 16
+"""Headers of a data frame; all that is left of a trimmed one. Feedback has AETH + range instead: as long."""
+
+PPM = 1_000_000
+
+
+class Family(enum.StrEnum):
+    """Kinds of topology."""
+
+    FAT_TREE = "fat_tree"
+    LEAF_SPINE = "leaf_spine"
+
+
+class Exemption(enum.StrEnum):
+    """How long an eligible flow's sender ignores congestion signals."""
+
+    PAPER = "paper"
+    """While the budget is not exhausted."""
+    NEVER = "never"
+    """The eligible flag is never sent: forgiveness alone."""
+    NEVER_ENDS = "never_ends"
+    """The exhausted flag is never sent: once exempt, always exempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """Sizes on the wire, bytes."""
+
+    payload_bytes: int = field(metadata=limits(1, 16_384, "32 blocks of 512 bytes fit one range"))
+    block_bytes: int = field(metadata=limits(512, 512, "compiled into the NIC's scoreboard"))
+
+    def __post_init__(self) -> None:
+        if self.payload_bytes % self.block_bytes:
+            raise ProfileError(
+                f"payload_bytes is {self.payload_bytes}; give a multiple of block_bytes ({self.block_bytes})"
+            )
+
+    @property
+    def frame_bytes(self) -> int:
+        """A full data frame, Ethernet header on, without FCS."""
+        return self.payload_bytes + ETHERNET_IPV4_UDP_BTH_RETH_BYTES
+
+    @property
+    def trimmed_frame_bytes(self) -> int:
+        """A trimmed data frame, and a feedback frame."""
+        return ETHERNET_IPV4_UDP_BTH_RETH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Dscp:
+    """Traffic classes and trim state: Ultra Ethernet's names, values of the operator's choice."""
+
+    gradient: int = field(metadata=limits(1, 63))
+    gradient_trimmed: int = field(metadata=limits(1, 63))
+    data: int = field(metadata=limits(1, 63))
+    data_trimmed: int = field(metadata=limits(1, 63))
+    control: int = field(metadata=limits(1, 63))
+
+    def __post_init__(self) -> None:
+        values = (self.gradient, self.gradient_trimmed, self.data, self.data_trimmed, self.control)
+        if len(set(values)) != len(values):
+            raise ProfileError(f"gradient ... control are {values}; give five different values")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """`factor`: what all queue sizes, windows, delays and timers are divided by."""
+
+    factor: int = field(metadata=limits(1, 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Topology and links.
+
+    k: of a fat-tree (even). leaves, spines, hosts_per_leaf: of a leaf-spine. access_delay_packets,
+    fabric_delay_packets: one-way propagation NIC-switch and switch-switch, packet times. host_rate_ppm: rate
+    between host and its NIC, of the link rate; 0 = not limited. spray: data packets choose among equal-cost
+    paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch i has seed
+    + i.
+    """
+
+    family: Family
+    access_delay_packets: float = field(metadata=limits(0))
+    fabric_delay_packets: float = field(metadata=limits(0))
+    spray: bool
+    seed: int = field(metadata=limits(0, 2**31))
+    k: int = field(default=0, metadata=limits(0, 254))
+    leaves: int = field(default=0, metadata=limits(0))
+    spines: int = field(default=0, metadata=limits(0))
+    hosts_per_leaf: int = field(default=0, metadata=limits(0))
+    host_rate_ppm: int = field(default=0, metadata=limits(0))
+
+    def __post_init__(self) -> None:
+        if self.family is Family.FAT_TREE and (self.k < 2 or self.k % 2):
+            raise ProfileError(f"k is {self.k}; a fat-tree needs an even k of 2 or more")
+        if self.family is Family.LEAF_SPINE:
+            for name in ("leaves", "spines", "hosts_per_leaf"):
+                if getattr(self, name) < 1:
+                    raise ProfileError(f"{name} is {getattr(self, name)}; a leaf-spine needs 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class IngressLimit:
+    """Second limit, per ingress port on the switch's shared buffer.
+
+    A frame is admitted while the port's bytes above `reserve` fit in (shared - all bytes admitted) >>
+    alpha_shift.
+    """
+
+    reserve_packets: float = field(metadata=limits(0))
+    shared_packets: float = field(metadata=limits(1))
+    alpha_shift: int = field(metadata=limits(0, 31))
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Queues of a port.
+
+    data_limit_packets: at which data is trimmed (1,015). kmin, kmax: ECN marking of data (194, 775), pmax at
+    kmax (20 %). trimmed_capacity_headers: frames that fit the queue of trimmed headers (21,845).
+    trimmed_share_percent: of the link while data waits, where the target can do it; 0 = strict priority.
+    headroom_percent: real capacity of the data queue beyond the limit, so that nothing admitted is ever lost.
+    """
+
+    data_limit_packets: float = field(metadata=limits(1))
+    kmin_packets: float = field(metadata=limits(0))
+    kmax_packets: float = field(metadata=limits(0))
+    pmax_ppm: int = field(metadata=limits(0, PPM))
+    trimmed_capacity_headers: float = field(metadata=limits(1))
+    feedback_capacity_headers: float = field(metadata=limits(1))
+    trimmed_share_percent: int = field(default=0, metadata=limits(0, 99))
+    headroom_percent: int = field(default=300, metadata=limits(100))
+    ingress: IngressLimit | None = None
+
+    def __post_init__(self) -> None:
+        if self.kmin_packets >= self.kmax_packets:
+            raise ProfileError(
+                f"kmin_packets is {self.kmin_packets}; give less than kmax_packets ({self.kmax_packets})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Dcqcn:
+    """Sender's rate control: the study's "Mellanox DCQCN".
+
+    enabled: false = fixed link rate inside the window. additive, hyper, minimum: of the link rate (500,
+    1,000, 1,000 ppm). gain_shift: g = 2^-shift (8). alpha_period (12.1), decrease_period (48.4),
+    increase_period (10,890): packet times. fast_recovery_stages: increase events before the additive one (1).
+    clamp_target: lower the target rate at every cut.
+    """
+
+    enabled: bool
+    additive_ppm: int = field(metadata=limits(1, PPM))
+    hyper_ppm: int = field(metadata=limits(1, PPM))
+    minimum_ppm: int = field(metadata=limits(1, PPM))
+    gain_shift: int = field(metadata=limits(1, 16))
+    alpha_period_packets: float = field(metadata=limits(0.001))
+    decrease_period_packets: float = field(metadata=limits(0.001))
+    increase_period_packets: float = field(metadata=limits(0.001))
+    fast_recovery_stages: int = field(metadata=limits(0, 100))
+    clamp_target: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Selective repeat.
+
+    window_packets: bytes in flight per flow, in packets (851, the bandwidth-delay product). scale_window: the
+    window shrinks with the rate. rto_packets: retransmission timeout, packet times (12,100).
+    """
+
+    window_packets: float = field(metadata=limits(1))
+    scale_window: bool
+    rto_packets: float = field(metadata=limits(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The loss budget and the policy parameters of the NIC's step entry.
+
+    p_low_ppm, p_high_ppm: loss probability of critical steps and of the rest (paper: 5,000 and 100,000).
+    forgive_ppm: P, the probability of forgiving what the vesting rule allows. notification_interval_packets:
+    0 = an echo on every acknowledgement, else one notification packet per flow and interval, packet times.
+    forgiveness_echoes: the acknowledgement of a forgiven range always carries the echo (the study's
+    simulator); false: only if the trimmed header was marked (the paper).
+    """
+
+    p_low_ppm: int = field(metadata=limits(0, PPM - 1))
+    p_high_ppm: int = field(metadata=limits(0, PPM - 1))
+    forgive_ppm: int = field(metadata=limits(0, PPM))
+    vesting: bool
+    exemption: Exemption
+    eligible: bool
+    notification_interval_packets: float = field(default=0, metadata=limits(0))
+    forgiveness_echoes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What the hosts do.
+
+    ranks: data-parallel ranks. rank_stride: rank r runs on host 1 + r * rank_stride; the hosts between run
+    the tensor-parallel-like traffic, tp_share_ppm of all bytes. gradient_bytes: per rank and step, before the
+    model rounds it. seeds: one run each. detector_*: Accordion's criterion.
+    """
+
+    ranks: int = field(metadata=limits(2))
+    rank_stride: int = field(metadata=limits(1))
+    steps: int = field(metadata=limits(1))
+    gradient_bytes: int = field(metadata=limits(4))
+    tp_share_ppm: int = field(metadata=limits(0, PPM - 1))
+    seeds: tuple[int, ...] = field(metadata=limits(0, 2**63 - 1))
+    detector_threshold: float = field(metadata=limits(0.000001))
+    detector_window: int = field(metadata=limits(1))
+
+    def __post_init__(self) -> None:
+        if not self.seeds:
+            raise ProfileError("seeds is empty; give at least one number")
