@@ -41,6 +41,8 @@ class Pipeline:
     notes: dict[tuple[int, EntryKey | None], EntryNotes] = field(default_factory=dict)
     groups: dict[int, p4r.MulticastGroupEntry] = field(default_factory=dict)
     sessions: dict[int, p4r.CloneSessionEntry] = field(default_factory=dict)
+    defaults_set: set[int] = field(default_factory=set)
+    """Tables whose default action is a controller's, not the program's."""
 
     def get_notes(self, table_id: int, key: EntryKey | None) -> EntryNotes:
         return self.notes.get((table_id, key), _NO_NOTES)

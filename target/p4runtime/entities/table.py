@@ -252,20 +252,25 @@ def _write_default(
     _check_resources(table, request)
     before = pipeline.device.table_default(table.name)
     notes = pipeline.get_notes(table.id, None)
+    was_set = table.id in pipeline.defaults_set
     if request.HasField("action"):
         action, args = _action(pipeline, table, request)
         pipeline.device.table_set_default(table.name, action, args)
         pipeline.set_notes(table.id, None, _notes(request))
+        pipeline.defaults_set.add(table.id)
     else:
         pipeline.device.table_set_default(table.name, None)
         pipeline.set_notes(table.id, None, EntryNotes())
+        pipeline.defaults_set.discard(table.id)
 
     def undo() -> None:
-        if before is None:
-            pipeline.device.table_set_default(table.name, None)
-        else:
-            pipeline.device.table_set_default(table.name, *before)
         pipeline.set_notes(table.id, None, notes)
+        if was_set and before is not None:
+            pipeline.device.table_set_default(table.name, *before)
+            pipeline.defaults_set.add(table.id)
+        else:
+            pipeline.device.table_set_default(table.name, None)
+            pipeline.defaults_set.discard(table.id)
 
     return undo
 
