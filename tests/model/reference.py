@@ -14,13 +14,13 @@ So a block is marked *charged* by itself, beside Requested, and `outstanding` ne
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from tests.model import ranges
-from tests.model.draws import forgive_draw, path_entropy
+from tests.model import draws, ranges
 from tests.model.ranges import Blocks, count
 from tests.support import wire
 from tests.support.wire import Roce
@@ -29,6 +29,10 @@ HOST, WIRE, CPU = 1, 2, 255
 
 PAPER, NEVER, NEVER_ENDS = 0, 1, 2
 """Values of `exemption`."""
+
+WORD_BLOCKS = 64
+"""Blocks of a scoreboard word, in which the window is counted."""
+WINDOW_WORDS = 127
 
 ALWAYS = 1 << 32
 """`forgive_threshold` of P = 1."""
@@ -77,12 +81,14 @@ class ReceiverFlow:
 
     owner: int
     eligible: bool
+    tag: int = 0
+    """The step it belongs to: that of the first entry that its packets met; 0 until then."""
     rcv_nxt: int = 0
     """In blocks: the lowest one not settled."""
     scoreboard: dict[int, State] = field(default_factory=dict)
     charged: set[int] = field(default_factory=set)
     """Blocks that are in the step's `outstanding`."""
-    trims: int = 0
+    draws: int = 0
     last_notification_us: int | None = None
 
 
@@ -114,7 +120,17 @@ Output = tuple[int, bytes]
 
 def is_behind(owner: int, current: int) -> bool:
     """Serial-number comparison (RFC 1982) of two owner tags."""
-    return (owner - current) % wire.OWNERS > wire.OWNERS // 2
+    return (owner - current) % wire.OWNERS >= wire.OWNERS // 2
+
+
+def is_roce(frame: bytes) -> bool:
+    """UDP to port 4791 in an unfragmented IPv4 packet without options."""
+    return (
+        frame[12:15] == b"\x08\x00\x45"
+        and int.from_bytes(frame[20:22]) & 0x3FFF == 0
+        and frame[23] == 17
+        and frame[36:38] == wire.UDP_PORT_ROCE.to_bytes(2)
+    )
 
 
 class NicModel:
@@ -126,9 +142,9 @@ class NicModel:
         seed: int = 0,
         control_dscp: int = wire.DSCP_CONTROL,
         notification_interval_us: int = 0,
-        draw: Callable[[int, Roce, int], int] = forgive_draw,
+        draw: Callable[[int, int, int, int], int] = draws.forgive,
     ) -> None:
-        """`classes`: dscp -> (gradient, trimmed), the table `traffic_class`. `draw`: Draw(P), 32 bits."""
+        """`classes`: dscp -> (gradient, trimmed), the table `traffic_class`. `draw`: `draws.forgive`."""
         self.classes = classes
         self.seed = seed
         self.control_dscp = control_dscp
@@ -171,42 +187,69 @@ class NicModel:
             state.trimmed,
         )
 
-    def _entry(self, slot: int) -> tuple[Step, StepState] | None:
-        """steps[StepOf(flow)], with the byte state reset by a new tag."""
+    def _entry(self, slot: int, flow: ReceiverFlow) -> Step | None:
+        """steps[StepOf(flow)]; None too if the slot has become another step's."""
+        step = self.steps.get(slot)
+        return step if step is not None and step.tag == flow.tag else None
+
+    def _state(self, slot: int, flow: ReceiverFlow) -> StepState | None:
+        """The byte state of the flow's step, whether or not its entry is still there."""
+        state = self.step_states.get(slot)
+        return state if state is not None and state.tag == flow.tag else None
+
+    def _create(self, slot: int, owner: int, gradient: bool) -> ReceiverFlow:
+        """Eligibility is fixed here."""
+        step = self.steps.get(slot)
+        return ReceiverFlow(
+            owner, eligible=gradient and step is not None and step.p_ppm > 0 and step.eligible
+        )
+
+    def _meet(self, slot: int, flow: ReceiverFlow) -> None:
+        """The flow joins the first step that its packets meet; the state starts with the step's first
+        packet."""
         step = self.steps.get(slot)
         if step is None:
-            return None
+            return
+        if flow.tag == 0:
+            flow.tag = step.tag
         state = self.step_states.get(slot)
         if state is None or state.tag != step.tag:
-            state = self.step_states[slot] = StepState(step.tag)
-        return step, state
+            self.step_states[slot] = StepState(step.tag)
 
     # --- packets
 
     def receive(self, port: int, frame: bytes, now_us: int = 0) -> list[Output]:
         """Every frame that leaves because `frame` came in at `port`."""
-        try:
-            packet = wire.decode(frame)
-        except wire.WireError:
-            return self._other(port, frame)
+        if not is_roce(frame):
+            return [(HOST + WIRE - port, frame)]
+        packet = self._parse(frame)
+        if packet is None or (port == HOST and packet.opcode != wire.WRITE_ONLY):
+            self.counters["malformed"] += 1
+            return []
         if port == HOST:
             return self._from_host(packet)
         if packet.opcode == wire.WRITE_ONLY:
             return self._from_sender(packet, now_us)
-        if packet.opcode == wire.ACKNOWLEDGE:
-            return self._report(packet)
-        if packet.opcode == wire.CNP:
-            return self._notification(packet)
-        raise NotImplementedError(f"opcode {packet.opcode:#x}")
+        return self._report(packet) if packet.opcode == wire.ACKNOWLEDGE else self._notification(packet)
 
-    def _other(self, port: int, frame: bytes) -> list[Output]:
-        """Everything that is not RoCE just crosses."""
-        assert frame[36:38] != wire.UDP_PORT_ROCE.to_bytes(2), "malformed RoCE is not modelled"
-        return [(HOST + WIRE - port, frame)]
+    def _parse(self, frame: bytes) -> Roce | None:
+        """The packet, or None if it is malformed: lengths, opcode, reserved fields."""
+        try:
+            packet = wire.decode(frame, checksum=False)
+        except (wire.WireError, struct.error):
+            return None
+        if packet.opcode not in (wire.WRITE_ONLY, wire.ACKNOWLEDGE, wire.CNP):
+            return None
+        if packet.reth is None:
+            return None if packet.payload else packet
+        if packet.reth.virtual_addr_high or packet.reth.rkey_high:
+            return None
+        _, is_trimmed = self.classes.get(packet.dscp, (False, False))
+        return packet if len(packet.payload) == (0 if is_trimmed else packet.reth.dma_len) else None
 
     def _from_host(self, packet: Roce) -> list[Output]:
         assert packet.opcode == wire.WRITE_ONLY and packet.reth is not None
-        return [(WIRE, packet.but(udp_src=path_entropy(packet.dest_qp, packet.reth.source_qp)).encode())]
+        return [(WIRE, packet.but(udp_src=draws.source_port(packet.dest_qp, packet.reth.source_qp)).encode())]
 
     # --- the receiver
 
@@ -222,35 +265,25 @@ class NicModel:
         if flow is not None and is_behind(owner, flow.owner):
             self.counters["stale"] += 1
             return []
-        entry = self._entry(slot)
         if flow is None or owner != flow.owner:
-            # Fixed when the flow is created.
-            eligible = gradient and entry is not None and entry[0].p_ppm > 0 and entry[0].eligible
-            flow = self.receivers[flow_slot] = ReceiverFlow(owner, eligible)
+            flow = self.receivers[flow_slot] = self._create(slot, owner, gradient)
+        self._meet(slot, flow)
         blocks = ranges.blocks_of(reth.virtual_addr, reth.dma_len)
-        if max(blocks) >= flow.rcv_nxt + wire.WINDOW // wire.BLOCK:
+        if max(blocks) // WORD_BLOCKS >= flow.rcv_nxt // WORD_BLOCKS + WINDOW_WORDS:
             self.counters["beyond_window"] += 1
             return []
         handler = self.on_trimmed_header if is_trimmed else self.on_data
-        return handler(packet, flow, entry, blocks, gradient, now_us)
+        return handler(packet, flow, blocks, now_us)
 
-    def on_data(
-        self,
-        packet: Roce,
-        flow: ReceiverFlow,
-        entry: tuple[Step, StepState] | None,
-        blocks: Blocks,
-        gradient: bool,
-        now_us: int,
-    ) -> list[Output]:
+    def on_data(self, packet: Roce, flow: ReceiverFlow, blocks: Blocks, now_us: int) -> list[Output]:
         """The right column of the paper's table."""
         assert packet.reth is not None
         new = self.unsettled(flow, blocks)
         if any(flow.scoreboard.get(block) is State.FORGIVEN for block in blocks):
             self.counters["data_late"] += 1
         self.counters["data_received" if new else "data_duplicate"] += 1
-        if entry is not None:
-            state = entry[1]
+        state = self._state(self.slot(packet), flow)
+        if state is not None:
             state.outstanding -= count({b: n for b, n in new.items() if b in flow.charged})
             if flow.eligible:
                 state.received += count(new)
@@ -262,45 +295,42 @@ class NicModel:
             accept = ranges.mask(packet.reth.virtual_addr, new)
             delivered = packet.but(delivery=wire.Delivery(wire.EVENT_DATA, accept))
             outputs.append((HOST, delivered.encode()))
-        return outputs + self._acknowledge(packet, flow, entry, packet.ecn == wire.CE, now_us)
+        return outputs + self._acknowledge(packet, flow, packet.ecn == wire.CE, now_us)
 
     def on_trimmed_header(
-        self,
-        packet: Roce,
-        flow: ReceiverFlow,
-        entry: tuple[Step, StepState] | None,
-        blocks: Blocks,
-        gradient: bool,
-        now_us: int,
+        self, packet: Roce, flow: ReceiverFlow, blocks: Blocks, now_us: int
     ) -> list[Output]:
         """Receiver::OnTrimmedHeader."""
         assert packet.reth is not None
         reth = packet.reth
         echo = packet.ecn == wire.CE
+        step = self._entry(self.slot(packet), flow)
+        state = self._state(self.slot(packet), flow)
+        gradient, _ = self.classes[packet.dscp]
         self.counters["trimmed_received"] += 1
-        if entry is not None and gradient:
-            entry[1].trimmed += reth.dma_len
+        if state is not None:
+            state.trimmed += reth.dma_len
         missing = self.unsettled(flow, blocks)
         if not missing:
             self.counters["trimmed_settled"] += 1
-            return self._acknowledge(packet, flow, entry, echo, now_us)
-        if not gradient:
+            return self._acknowledge(packet, flow, echo, now_us)
+        if not gradient or (step is not None and not step.eligible):
             self.counters["refused_class"] += 1
-            return self.repair(packet, flow, entry, blocks)
-        if entry is None or not entry[0].open:
+            return self.repair(packet, flow, blocks)
+        if step is None or not step.open:
             self.counters["refused_closed"] += 1
-            return self.repair(packet, flow, entry, blocks)
-        step, state = entry
+            return self.repair(packet, flow, blocks)
+        assert state is not None, "a flow that has an entry has met it"
         state.outstanding += count({b: n for b, n in missing.items() if b not in flow.charged})
         flow.charged |= set(missing)
         length = count(missing)
         if not self._vested(step, state, length):
             self.counters["refused_vesting"] += 1
-            return self.repair(packet, flow, entry, blocks)
-        flow.trims += 1
-        if self.draw(self.seed, packet, flow.trims) >= step.forgive_threshold:
+            return self.repair(packet, flow, blocks)
+        flow.draws += 1
+        if self.draw(self.seed, packet.dest_qp, reth.virtual_addr, flow.draws - 1) >= step.forgive_threshold:
             self.counters["refused_draw"] += 1
-            return self.repair(packet, flow, entry, blocks)
+            return self.repair(packet, flow, blocks)
         self.counters["forgiven"] += 1
         state.forgiven += length
         state.outstanding -= length
@@ -310,7 +340,7 @@ class NicModel:
         told = packet.but(
             delivery=wire.Delivery(wire.EVENT_FORGIVEN, ranges.mask(reth.virtual_addr, missing)), payload=b""
         )
-        answer = self._acknowledge(packet, flow, entry, echo or step.forgiveness_echoes, now_us)
+        answer = self._acknowledge(packet, flow, echo or step.forgiveness_echoes, now_us)
         return [(HOST, told.encode()), *answer]
 
     @staticmethod
@@ -327,14 +357,15 @@ class NicModel:
         settled = (State.RECEIVED, State.FORGIVEN)
         return {b: n for b, n in blocks.items() if flow.scoreboard.get(b) not in settled}
 
-    def flags(self, flow: ReceiverFlow, entry: tuple[Step, StepState] | None) -> tuple[int, int]:
+    def flags(self, packet: Roce, flow: ReceiverFlow) -> tuple[int, int]:
         """Receiver::Flags, and the experiment's `exemption` policies."""
         if not flow.eligible:
             return 0, 0
-        if entry is None:
-            # No budget is left to cover anything.
+        step = self._entry(self.slot(packet), flow)
+        state = self._state(self.slot(packet), flow)
+        if step is None or state is None:
+            # No budget is left that could cover anything.
             return 1, 1
-        step, state = entry
         exhausted = state.forgiven + state.outstanding + step.packet_bytes > step.budget
         if step.exemption == NEVER_ENDS:
             exhausted = False
@@ -343,13 +374,16 @@ class NicModel:
             state.exhausted_sent = exhausted
         return int(step.exemption != NEVER), int(exhausted)
 
-    def repair(
-        self, packet: Roce, flow: ReceiverFlow, entry: tuple[Step, StepState] | None, blocks: Blocks
-    ) -> list[Output]:
+    def repair(self, packet: Roce, flow: ReceiverFlow, blocks: Blocks) -> list[Output]:
         """Receiver::Repair: mark the unsettled subranges, request the whole range."""
         for block in self.unsettled(flow, blocks):
             flow.scoreboard[block] = State.REQUESTED
-        return [self._feedback(packet, flow, entry, wire.NAK, 0)]
+        return [self._feedback(packet, flow, wire.NAK, 0)]
+
+    @staticmethod
+    def slot(packet: Roce) -> int:
+        """StepOf(flow)."""
+        return wire.split_queue_pair(packet.dest_qp)[0]
 
     def _mark(self, packet: Roce, flow: ReceiverFlow, blocks: Blocks, value: State) -> None:
         for block, octets in blocks.items():
@@ -367,36 +401,25 @@ class NicModel:
 
     # --- the receiver's packets
 
-    def _acknowledge(
-        self,
-        packet: Roce,
-        flow: ReceiverFlow,
-        entry: tuple[Step, StepState] | None,
-        echo: bool,
-        now_us: int,
-    ) -> list[Output]:
-        interval = self.notification_interval_us if entry is None else entry[0].notification_interval_us
+    def _acknowledge(self, packet: Roce, flow: ReceiverFlow, signal: bool, now_us: int) -> list[Output]:
+        """SendAck. `signal`: the ECN echo, on the acknowledgement or as a notification."""
+        # The interval is that of whatever entry the slot has, as the table gives it.
+        step = self.steps.get(self.slot(packet))
+        interval = self.notification_interval_us if step is None else step.notification_interval_us
         if interval == 0:
-            return [self._feedback(packet, flow, entry, wire.ACK, int(echo))]
-        outputs = [self._feedback(packet, flow, entry, wire.ACK, 0)]
+            return [self._feedback(packet, flow, wire.ACK, int(signal))]
+        outputs = [self._feedback(packet, flow, wire.ACK, 0)]
         last = flow.last_notification_us
-        if echo and (last is None or now_us - last >= interval):
+        if signal and (last is None or now_us - last >= interval):
             flow.last_notification_us = now_us
             self.counters["notification_sent"] += 1
             outputs.append((WIRE, self._answer(packet, opcode=wire.CNP, becn=1).encode()))
         return outputs
 
-    def _feedback(
-        self,
-        packet: Roce,
-        flow: ReceiverFlow,
-        entry: tuple[Step, StepState] | None,
-        syndrome: int,
-        becn: int,
-    ) -> Output:
+    def _feedback(self, packet: Roce, flow: ReceiverFlow, syndrome: int, becn: int) -> Output:
         assert packet.reth is not None
         self.counters["echo_sent"] += becn
-        eligible, exhausted = self.flags(flow, entry)
+        eligible, exhausted = self.flags(packet, flow)
         answer = self._answer(
             packet,
             opcode=wire.ACKNOWLEDGE,
@@ -430,7 +453,7 @@ class NicModel:
     # --- the sender
 
     def _sender(self, qp: int) -> SenderFlow | None:
-        """The flow a feedback packet is for; None if it is stale. Every flow starts obeying."""
+        """The flow that a feedback packet is for; None if it is stale. Every flow starts obeying."""
         _, owner, slot = wire.split_queue_pair(qp)
         flow = self.senders.get(slot)
         if flow is not None and is_behind(owner, flow.owner):
@@ -444,14 +467,17 @@ class NicModel:
     def _report(self, packet: Roce) -> list[Output]:
         """Sender::OnReport, then the packet's own signal (corner 2)."""
         assert packet.feedback is not None
+        is_request = packet.feedback.syndrome == wire.NAK
         flow = self._sender(packet.dest_qp)
         if flow is None:
-            return []
+            # Delivered as it is.
+            self.counters["notification_delivered"] += packet.becn and int(not is_request)
+            return [(HOST, packet.encode())]
         exempt = bool(packet.exemption_eligible and not packet.budget_exhausted)
         if exempt != flow.exempt:
             self.counters["became_exempt" if exempt else "became_obeying"] += 1
             flow.exempt = exempt
-        if packet.feedback.syndrome == wire.NAK:
+        if is_request:
             # Sender::OnRetransmissionRequest: 'reduce' exactly when obeying.
             self.counters["request_exempt" if exempt else "request_obeyed"] += 1
             return [(HOST, packet.but(becn=int(not exempt)).encode())]
@@ -462,9 +488,7 @@ class NicModel:
     def _notification(self, packet: Roce) -> list[Output]:
         """Sender::OnCongestionNotification."""
         flow = self._sender(packet.dest_qp)
-        if flow is None:
-            return []
-        if flow.exempt:
+        if flow is not None and flow.exempt:
             self.counters["notification_ignored"] += 1
             return []
         self.counters["notification_delivered"] += 1

@@ -22,7 +22,7 @@ QP = wire.queue_pair(1, 1, 3)
 def make_model(seed: int = 1) -> NicModel:
     stream = random.Random(seed)
 
-    def draw(seed: int, packet: Roce, trims: int) -> int:
+    def draw(seed: int, dest_qp: int, virtual_addr: int, draws_before: int) -> int:
         return stream.getrandbits(32)
 
     return NicModel(traffic.CLASSES, draw=draw)
@@ -132,7 +132,8 @@ def test_outstanding_is_the_distinct_trimmed_bytes_that_lack(plan: traffic.Plan)
         step = model.steps.get(slot)
         mine = lacking.setdefault(slot, {})
         first = packet.reth.virtual_addr // BLOCK
-        if packet.dscp == wire.DSCP_GRADIENT_TRIMMED and step is not None and step.open:
+        gradient = packet.dscp == wire.DSCP_GRADIENT_TRIMMED
+        if gradient and step is not None and step.open and step.eligible:
             for block, octets in ranges.blocks_of(packet.reth.virtual_addr, packet.reth.dma_len).items():
                 if (flow, block) not in settled:
                     mine[flow, block] = octets

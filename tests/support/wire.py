@@ -224,7 +224,7 @@ class Roce:
         return self.but(dscp=dscp, payload=b"")
 
 
-def decode(frame: bytes, delivered: bool = False) -> Roce:
+def decode(frame: bytes, delivered: bool = False, checksum: bool = True) -> Roce:
     """The RoCE frame in `frame`; `delivered`: it came from a NIC to its host, so data carries a delivery
     header.
 
@@ -235,10 +235,10 @@ def decode(frame: bytes, delivered: bool = False) -> Roce:
     if frame[12:15] != b"\x08\x00\x45":
         raise WireError("not IPv4 without options")
     ip = frame[14:34]
-    (_, tos, ip_len, identification, fragment, ttl, protocol, checksum, src_ip, dst_ip) = struct.unpack(
-        "!BBHHHBBHII", ip
+    (_, tos, ip_len, identification, fragment, ttl, protocol, header_checksum, src_ip, dst_ip) = (
+        struct.unpack("!BBHHHBBHII", ip)
     )
-    if ipv4_checksum(ip[:10] + b"\0\0" + ip[12:]) != checksum:
+    if checksum and ipv4_checksum(ip[:10] + b"\0\0" + ip[12:]) != header_checksum:
         raise WireError("wrong IPv4 checksum")
     udp_src, udp_dst, udp_len, udp_checksum = struct.unpack("!HHHH", frame[34:42])
     if protocol != 17 or udp_dst != UDP_PORT_ROCE:
@@ -250,6 +250,9 @@ def decode(frame: bytes, delivered: bool = False) -> Roce:
     reth: Reth | None = None
     feedback: Feedback | None = None
     delivery: Delivery | None = None
+    needs = {WRITE_ONLY: 24 if delivered else 16, ACKNOWLEDGE: 16, CNP: 16}.get(opcode, 0)
+    if len(rest) < needs:
+        raise WireError(f"{len(rest)} bytes after BTH, opcode {opcode:#x} needs {needs}")
     if opcode == WRITE_ONLY:
         high, addr, rkey, dma_len = struct.unpack("!IIII", rest[:16])
         reth = Reth(addr, dma_len, rkey & 0xFFFFFF, high, rkey >> 24)
