@@ -26,8 +26,11 @@
 // scoreboard words, and its delivery mask fits in 32 bits.
 #define MAX_RANGE_BLOCKS 32
 
-// Switch: ports with state of their own.
+// Switch: ports with state of their own, and guaranteed table sizes.
 #define MAX_PORTS 512
+#define MAX_TRAFFIC_CLASSES 64
+#define MAX_ROUTES 131072
+#define MAX_GROUP_MEMBERS 16384
 
 // NIC ports.
 #define HOST_PORT 1
