@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import re
 import socket
 import struct
 import subprocess
@@ -18,14 +19,15 @@ from pathlib import Path
 MTU = 9500
 
 _SIOCETHTOOL = 0x8946
-_OFFLOADS = {  # name: (ethtool's get command, set command), linux/ethtool.h
-    "rx": (0x14, 0x15),
-    "tx": (0x16, 0x17),
-    "sg": (0x18, 0x19),
-    "tso": (0x1E, 0x1F),
-    "gso": (0x23, 0x24),
-    "gro": (0x2B, 0x2C),
-}
+_GSTRINGS, _GSSET_INFO, _GFEATURES, _SFEATURES = 0x1B, 0x37, 0x3A, 0x3B  # linux/ethtool.h
+_SS_FEATURES = 4
+_NAME_BYTES = 32
+_OFFLOADS = re.compile(
+    r"[rt]x-checksum.*|tx-scatter-gather.*|.*-segmentation|tx-gso-.*|rx-gro.*|rx-lro|.*-vlan-.*"
+)
+"""The kernel's names of what ethtool calls tx, rx, sg, tso, gso, gro, lro, and VLAN tags kept beside the
+frame.
+"""
 
 
 class VethError(RuntimeError):
@@ -74,28 +76,69 @@ def disable_ipv6(interface: str) -> None:
 
 
 def disable_offloads(interface: str) -> None:
-    """tx rx sg tso gso gro off, and checked. Raises VethError if one stays on."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        for _, command in _OFFLOADS.values():
-            _ethtool(control, interface, command, 0)
-        on = [name for name, (command, _) in _OFFLOADS.items() if _ethtool(control, interface, command, 0)]
+    """All of them off, and checked. Raises VethError if one stays on."""
+    with _Ethtool(interface) as ethtool:
+        ethtool.turn_off([name for name in ethtool.names if _OFFLOADS.fullmatch(name)])
+    on = offloads_on(interface)
     if on:
         raise VethError(
-            f"{interface}: {', '.join(on)} offload can't be turned off; use a kernel whose veth allows it"
+            f"{interface}: {', '.join(on)} can't be turned off; use a kernel whose veth allows it"
         )
 
 
 def offloads_on(interface: str) -> list[str]:
-    """Which of them are on."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        return [name for name, (command, _) in _OFFLOADS.items() if _ethtool(control, interface, command, 0)]
+    """Which offloads of an interface are on, by the kernel's names."""
+    with _Ethtool(interface) as ethtool:
+        return [name for name in ethtool.active() if _OFFLOADS.fullmatch(name)]
 
 
-def _ethtool(control: socket.socket, interface: str, command: int, value: int) -> int:
-    data = array.array("B", struct.pack("II", command, value))
-    request = struct.pack("16sP16x", interface.encode(), data.buffer_info()[0])
-    try:
-        fcntl.ioctl(control, _SIOCETHTOOL, request)
-    except OSError as error:
-        raise VethError(f"{interface}: ethtool command {command:#x}: {error.strerror}") from None
-    return int(struct.unpack("II", data.tobytes())[1])
+class _Ethtool:
+    """Features of an interface by name."""
+
+    def __init__(self, interface: str) -> None:
+        self._interface = interface
+
+    def __enter__(self) -> _Ethtool:
+        self._control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            info = self._call(struct.pack("=IIQI", _GSSET_INFO, 0, 1 << _SS_FEATURES, 0))
+            count = struct.unpack_from("=I", info, 16)[0]
+            head = struct.pack("=III", _GSTRINGS, _SS_FEATURES, count)
+            text = self._call(head + bytes(count * _NAME_BYTES))[len(head) :]
+        except BaseException:
+            self._control.close()
+            raise
+        chunks = (text[i : i + _NAME_BYTES] for i in range(0, len(text), _NAME_BYTES))
+        self.names = [chunk.split(b"\0")[0].decode() for chunk in chunks]
+        self._words = (count + 31) // 32
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._control.close()
+
+    def active(self) -> list[str]:
+        """Names of features that are on."""
+        blocks = self._call(struct.pack("=II", _GFEATURES, self._words) + bytes(16 * self._words))
+        bits = [struct.unpack_from("=IIII", blocks, 8 + 16 * w)[2] for w in range(self._words)]
+        return [name for i, name in enumerate(self.names) if bits[i // 32] >> (i % 32) & 1]
+
+    def turn_off(self, names: Sequence[str]) -> None:
+        """Features that can't be changed stay as they are."""
+        blocks = self._call(struct.pack("=II", _GFEATURES, self._words) + bytes(16 * self._words))
+        valid = [0] * self._words
+        for name in names:
+            i = self.names.index(name)
+            available, _, _, never = struct.unpack_from("=IIII", blocks, 8 + 16 * (i // 32))
+            if (available & ~never) >> (i % 32) & 1:
+                valid[i // 32] |= 1 << (i % 32)
+        body = b"".join(struct.pack("=II", word, 0) for word in valid)
+        self._call(struct.pack("=II", _SFEATURES, self._words) + body)
+
+    def _call(self, request: bytes) -> bytes:
+        data = array.array("B", request)
+        ifreq = struct.pack("16sP16x", self._interface.encode(), data.buffer_info()[0])
+        try:
+            fcntl.ioctl(self._control, _SIOCETHTOOL, ifreq)
+        except OSError as error:
+            raise VethError(f"{self._interface}: offload settings: {error.strerror}") from None
+        return data.tobytes()
