@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// DCQCN's reaction point for one flow. transport.h has the definition.
+#ifndef HOSTS_DCQCN_H
+#define HOSTS_DCQCN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "include/transport.h"
+
+enum { DCQCN_POWERS = 40 };
+
+// What all flows of a host share.
+typedef struct dcqcn_params {
+  transport_dcqcn_t config;
+  uint64_t line_rate_bps;
+  uint32_t decay_q31[DCQCN_POWERS];  // (1 - g)^(2^k)
+} dcqcn_params_t;
+
+typedef struct dcqcn {
+  uint64_t rate_bps;
+  uint64_t target_bps;
+  uint64_t anchor_ns;        // first signal
+  uint64_t alpha_tick;       // alpha holds after this many alpha periods
+  uint64_t signalled_tick;   // the period end that sees a signal; 0: none
+  uint64_t cut_ns;           // next check that sees a signal; UINT64_MAX: none
+  uint64_t increase_ns;      // next expiry of the increase timer; UINT64_MAX: not running
+  uint64_t signals;
+  uint64_t cuts;
+  uint32_t alpha_q31;
+  uint32_t stage;
+  bool started;
+} dcqcn_t;
+
+void dcqcn_params_init(dcqcn_params_t *params, const transport_dcqcn_t *config, uint64_t line_rate_bps);
+void dcqcn_init(dcqcn_t *flow, const dcqcn_params_t *params);
+void dcqcn_signal(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now);
+void dcqcn_advance(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now);
+
+// The rate at `now`: cuts and increases that are due take effect first.
+static inline uint64_t dcqcn_rate(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
+  if (flow->cut_ns <= now || flow->increase_ns <= now) dcqcn_advance(flow, params, now);
+  return flow->rate_bps;
+}
+
+#endif  // HOSTS_DCQCN_H

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of p4src/include/headers.p4 a host sees (a test compares the constants).
+#ifndef HOSTS_WIRE_H
+#define HOSTS_WIRE_H
+
+#include <stdint.h>
+
+enum {
+  ETHERTYPE_IPV4 = 0x0800,
+  PROTO_UDP = 17,
+  UDP_PORT_ROCE = 4791,
+  ECN_ECT0 = 2,
+  OPCODE_WRITE_ONLY = 0x0a,
+  OPCODE_ACKNOWLEDGE = 0x11,
+  OPCODE_CNP = 0x81,
+  SYNDROME_ACK = 0x1f,
+  SYNDROME_NAK = 0x60,
+  DELIVERY_DATA = 1,
+  DELIVERY_FORGIVEN = 2,
+  ETHERNET_BYTES = 14,
+  IPV4_BYTES = 20,
+  UDP_BYTES = 8,
+  BTH_BYTES = 12,
+  RETH_BYTES = 16,
+  AETH_BYTES = 4,
+  FEEDBACK_BYTES = 12,
+  DELIVERY_BYTES = 8,
+  CNP_PAD_BYTES = 16,
+  BLOCK_SHIFT = 9,
+  BLOCK_BYTES = 512,
+  STEP_SLOT_WIDTH = 3,
+  OWNER_WIDTH = 11,
+  FLOW_SLOT_WIDTH = 10,
+  MAX_RANGE_BLOCKS = 32,
+};
+
+// Byte offsets inside BTH and RETH, and bits of BTH's flag bytes.
+enum {
+  BTH_OPCODE = 0,
+  BTH_FLAGS = 1,  // solicited is the top bit
+  BTH_P_KEY = 2,
+  BTH_CONGESTION = 4,  // fecn, becn, exemption_eligible, budget_exhausted, reserved
+  BTH_DEST_QP = 5,
+  BTH_PSN = 9,
+  RETH_ADDR = 4,  // low half of the 64-bit address
+  RETH_SOURCE_QP = 9,
+  RETH_LENGTH = 12,
+  BTH_SOLICITED = 0x80,
+  BTH_BECN = 0x40,
+};
+
+static inline uint32_t get24(const uint8_t *p) {
+  return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
+static inline uint32_t get16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+
+static inline uint32_t get32(const uint8_t *p) {
+  return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline void put16(uint8_t *p, uint32_t v) {
+  p[0] = (uint8_t)(v >> 8);
+  p[1] = (uint8_t)v;
+}
+
+static inline void put24(uint8_t *p, uint32_t v) {
+  p[0] = (uint8_t)(v >> 16);
+  p[1] = (uint8_t)(v >> 8);
+  p[2] = (uint8_t)v;
+}
+
+static inline void put32(uint8_t *p, uint32_t v) {
+  p[0] = (uint8_t)(v >> 24);
+  p[1] = (uint8_t)(v >> 16);
+  p[2] = (uint8_t)(v >> 8);
+  p[3] = (uint8_t)v;
+}
+
+static inline void put48(uint8_t *p, uint64_t v) {
+  put16(p, (uint32_t)(v >> 32));
+  put32(p + 2, (uint32_t)v);
+}
+
+#endif  // HOSTS_WIRE_H
