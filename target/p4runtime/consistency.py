@@ -8,6 +8,8 @@ The JSON may hold more: hidden tables and actions have no control-plane name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from finsy.proto import p4i
 
 from target.bmjson.model import Program
@@ -17,12 +19,21 @@ from target.p4runtime.status import P4Error, invalid_argument
 
 
 def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
-    """Raises INVALID_ARGUMENT, naming the first object that is missing in the JSON or of another shape."""
-    for table in index.tables.values():
+    """Raises INVALID_ARGUMENT, naming the first object that is missing in the JSON or of another shape.
+
+    Notes in `index` what P4Info does not say: which optional fields are ternary for the device."""
+    for table in list(index.tables.values()):
         json_table = program.tables.get(table.name)
         if json_table is None:
             raise _missing("table", table.name)
         _check_table(table, json_table, index, program)
+        index.tables[table.id] = replace(
+            table,
+            fields=tuple(
+                replace(f, as_ternary=f.kind is MatchKind.OPTIONAL and key.match == "ternary")
+                for f, key in zip(table.fields, json_table.key, strict=True)
+            ),
+        )
     for counter in index.counters.values():
         json_counter = program.counters.get(counter.name)
         if json_counter is None or json_counter.direct_table is not None:
@@ -84,8 +95,8 @@ def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, progra
 
 
 def _match_types(field: MatchField, in_json: str) -> tuple[str, str]:
-    # The JSON writes an exact match on a validity bit as "valid", and some compilers write an optional
-    # match as the ternary match that it is.
+    # The JSON writes an exact match on a validity bit as "valid", and p4c writes an optional match as the
+    # ternary match that it is.
     if in_json == "valid":
         in_json = "exact"
     if in_json == "ternary" and field.kind is MatchKind.OPTIONAL:

@@ -52,7 +52,7 @@ def _dont_care(field: MatchField, what: str) -> FieldMatch:
             raise invalid_argument(f"{what} is missing; an exact field can't be left out")
         case MatchKind.RANGE:
             return (0, (1 << field.bitwidth) - 1)
-        case MatchKind.OPTIONAL:
+        case MatchKind.OPTIONAL if not field.as_ternary:
             return ()
         case _:
             return (0, 0)
@@ -66,7 +66,8 @@ def _decode_field(field: MatchField, item: p4r.FieldMatch, what: str) -> FieldMa
         case MatchKind.EXACT:
             return (decode_value(field, item.exact.value, what),)
         case MatchKind.OPTIONAL:
-            return (decode_value(field, item.optional.value, what),)
+            value = decode_value(field, item.optional.value, what)
+            return (value, (1 << field.bitwidth) - 1) if field.as_ternary else (value,)
         case MatchKind.LPM:
             return _decode_lpm(field, item.lpm, what)
         case MatchKind.TERNARY:
@@ -104,7 +105,7 @@ def encode_key(table: Table, key: Key, out: p4r.TableEntry) -> None:
         match field.kind:
             case MatchKind.EXACT:
                 out.match.add(field_id=field.id).exact.value = bytestrings.encode(item[0])
-            case MatchKind.OPTIONAL if item:
+            case MatchKind.OPTIONAL if (item[1] if field.as_ternary else item):
                 out.match.add(field_id=field.id).optional.value = bytestrings.encode(item[0])
             case MatchKind.LPM if item[1]:
                 lpm = out.match.add(field_id=field.id).lpm

@@ -53,7 +53,10 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class MatchField(Value):
+    """`as_ternary`: an optional field that the device config declares ternary, as p4c does."""
+
     kind: MatchKind = MatchKind.EXACT
+    as_ternary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,11 @@ class ShadowDevice:
             # In the JSON the smaller priority wins; in P4Runtime the larger.
             priority = len(declared) + 1 - entry.priority if ranked else 0
             action = self._program.actions[entry.action_id].name
-            entries[(entry.key, priority)] = TableEntry(
-                entry.key, action, entry.args, priority=priority, const=True
+            match = tuple(
+                values if k.match != "optional" else values[:1] if values[1] else ()
+                for k, values in zip(table.key, entry.key, strict=True)
             )
+            entries[(match, priority)] = TableEntry(match, action, entry.args, priority=priority, const=True)
         return entries
 
     def _program_default(self, table: Table) -> tuple[str, tuple[int, ...]] | None:
