@@ -65,7 +65,7 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class FlowStats:
     """One message. For a sender, `packets` are sent and `first_bytes` sent for the first time; for a
-    receiver, deliveries by the NIC and bytes settled by data. Times 0: not yet. Rates at the time of asking."""
+    receiver, deliveries by the NIC and bytes settled by data. Times 0: not yet. Rates when asked."""
 
     posted_ns: int
     first_ns: int
