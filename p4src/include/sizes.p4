@@ -14,11 +14,18 @@
 // being drained: 127 * 64 * 512 B = 4,161,536 B.
 #define RING_WORDS 128
 #define RING_SHIFT 7
+#define WORD_BLOCKS 64
+#define WORD_SHIFT 6
+#define WORD_MASK 63
 
 // Queue pair number = step slot | owner tag | flow slot (headers.p4).
 #define STEP_SLOT_WIDTH 3
 #define OWNER_WIDTH 11
 #define FLOW_SLOT_WIDTH 10
+#define QP_FLOW_SLOT 9:0
+#define QP_OWNER 20:10
+#define QP_STEP_SLOT 23:21
+#define WORD_INDEX_WIDTH 17   // flow slot, then place in its ring
 #define STEP_SLOTS 8
 #define FLOW_SLOTS 1024
 
@@ -26,9 +33,12 @@
 // scoreboard words, and its delivery mask fits in 32 bits.
 #define MAX_RANGE_BLOCKS 32
 
+// Guaranteed table sizes; NIC: an entry per step slot and as many while they change.
+#define MAX_TRAFFIC_CLASSES 64
+#define MAX_STEP_ENTRIES 16
+
 // Switch: ports with state of their own, and guaranteed table sizes.
 #define MAX_PORTS 512
-#define MAX_TRAFFIC_CLASSES 64
 #define MAX_ROUTES 131072
 #define MAX_GROUP_MEMBERS 16384
 

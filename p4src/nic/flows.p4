@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef _NIC_FLOWS_P4_
+#define _NIC_FLOWS_P4_
+
+#include "metadata.p4"
+
+// Which flow owns a flow slot. Owners are serial numbers: ahead of the slot's
+// means a new flow, which takes the slot over; behind it means a packet of a flow
+// that has left. A slot never used takes any owner.
+// Reads meta.qp and the step's entry; writes meta.flow, whose is_new tells every
+// other control to start its own state of the slot afresh.
+control Flows(inout nic_metadata_t meta, out bool is_stale) {
+  register<bit<1>, flow_slot_t>(FLOW_SLOTS) flow_used;
+  register<owner_t, flow_slot_t>(FLOW_SLOTS) flow_owner;
+  register<bit<1>, flow_slot_t>(FLOW_SLOTS) flow_eligible;
+  register<bit<32>, flow_slot_t>(FLOW_SLOTS) flow_step_tag;
+
+  bit<1> used;
+  owner_t age;
+
+  action compare_owner() {
+    meta.flow.slot = meta.qp[QP_FLOW_SLOT];
+    owner_t owner;
+    flow_used.read(used, meta.flow.slot);
+    flow_owner.read(owner, meta.flow.slot);
+    age = meta.qp[QP_OWNER] - owner;
+  }
+
+  // exemption_eligible is fixed here: gradient payload on a step with p > 0.
+  action create() {
+    meta.flow.is_new = 1;
+    meta.flow.step_tag = meta.step.tag;
+    meta.flow.exemption_eligible = 0;
+    if (meta.gradient == 1 && meta.step.eligible == 1 && meta.step.p_ppm > 0) {
+      meta.flow.exemption_eligible = 1;
+    }
+    flow_used.write(meta.flow.slot, 1);
+    flow_owner.write(meta.flow.slot, meta.qp[QP_OWNER]);
+    flow_eligible.write(meta.flow.slot, meta.flow.exemption_eligible);
+    flow_step_tag.write(meta.flow.slot, meta.flow.step_tag);
+  }
+
+  action load() {
+    flow_eligible.read(meta.flow.exemption_eligible, meta.flow.slot);
+    flow_step_tag.read(meta.flow.step_tag, meta.flow.slot);
+  }
+
+  // The flow started before its step had an entry.
+  action join_step() {
+    meta.flow.step_tag = meta.step.tag;
+    flow_step_tag.write(meta.flow.slot, meta.flow.step_tag);
+  }
+
+  apply {
+    is_stale = false;
+    compare_owner();
+    if (used == 0 || (age != 0 && age[OWNER_WIDTH - 1:OWNER_WIDTH - 1] == 0)) {
+      create();
+    } else if (age != 0) {
+      is_stale = true;
+    } else {
+      load();
+      if (meta.flow.step_tag == 0 && meta.step.tag != 0) {
+        join_step();
+      }
+    }
+  }
+}  // control Flows
+
+#endif  // _NIC_FLOWS_P4_

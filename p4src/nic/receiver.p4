@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef _NIC_RECEIVER_P4_
+#define _NIC_RECEIVER_P4_
+
+#include "metadata.p4"
+#include "ranges.p4"
+#include "flows.p4"
+#include "scoreboard.p4"
+#include "notification.p4"
+
+// The receiver of the paper: takes a data packet or trimmed header from the wire
+// and settles what becomes of it. Egress (feedback.p4) writes the answer.
+//
+//   Ranges -> Flows -> Scoreboard( Forgiveness ) -> Notification -> reply
+control Receiver(in nic_headers_t hdr,
+                 inout nic_metadata_t meta,
+                 inout standard_metadata_t std_meta) {
+  Ranges() ranges;
+  Flows() flows;
+  Scoreboard() scoreboard;
+  Notification() notification;
+
+  counter<cell_t>(1, CounterType.packets) data_received;
+  counter<cell_t>(1, CounterType.packets) data_duplicate;
+  counter<cell_t>(1, CounterType.packets) trimmed_received;
+  counter<cell_t>(1, CounterType.packets) bad_range;
+  counter<cell_t>(1, CounterType.packets) stale;
+  counter<cell_t>(1, CounterType.packets) beyond_window;
+
+  // A copy for the host where something was settled. Without one the packet itself
+  // turns around, and without a notification no group is needed.
+  action reply(in bool to_host, in bool notify) {
+    meta.reply.due = true;
+    if (to_host) {
+      std_meta.mcast_grp =
+          notify ? GROUP_HOST_FEEDBACK_NOTIFICATION : GROUP_HOST_FEEDBACK;
+    } else if (notify) {
+      std_meta.mcast_grp = GROUP_FEEDBACK_NOTIFICATION;
+    } else {
+      std_meta.egress_spec = WIRE_PORT;
+    }
+  }
+
+  apply {
+    bool is_bad_range;
+    ranges.apply(hdr, meta, is_bad_range);
+    if (is_bad_range) {
+      bad_range.count(0);
+    } else {
+      bool is_stale;
+      flows.apply(meta, is_stale);
+      if (is_stale) {
+        stale.count(0);
+      } else {
+        bool is_beyond_window;
+        scoreboard.apply(hdr, meta, is_beyond_window);
+        if (is_beyond_window) {
+          beyond_window.count(0);
+        } else {
+          if (meta.kind == KIND_TRIMMED) {
+            trimmed_received.count(0);
+          } else if (meta.outcome == OUTCOME_RECEIVED) {
+            data_received.count(0);
+          } else {
+            data_duplicate.count(0);
+          }
+          bool is_notification_due;
+          notification.apply(hdr, meta, std_meta, is_notification_due);
+          reply(meta.outcome == OUTCOME_RECEIVED || meta.outcome == OUTCOME_FORGIVEN,
+                is_notification_due);
+        }
+      }
+    }
+  }
+}  // control Receiver
+
+#endif  // _NIC_RECEIVER_P4_
