@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fabric's controller for programs without asyncio: every call returns when the devices have answered.
+
+An event loop runs in a thread of its own. Calls may come from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from controller.fabric import DeviceAddress, FabricController
+from controller.nic import InstalledStep, NicCounters, StepPolicy, StepState
+from controller.programs import Programs
+from controller.switch import SwitchCounters
+from profiles import Configuration
+from topologies import Link, Topology
+
+T = TypeVar("T")
+
+
+class Fabric:
+    """Connected on creation; a context that closes itself.
+
+    topology, addresses, programs: as for `FabricController`. push: load the programs (devices then start
+    empty). Every method raises ControllerError in one line.
+    """
+
+    def __init__(
+        self, topology: Topology, addresses: Iterable[DeviceAddress], programs: Programs, push: bool = True
+    ) -> None:
+        self.controller = FabricController(topology, addresses, programs)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="controller", daemon=True)
+        self._thread.start()
+        try:
+            self.run(self.controller.connect(push))
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Any coroutine of `self.controller`, to its end."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Leave all devices. Safe to call twice."""
+        if self._loop.is_closed():
+            return
+        try:
+            self.run(self.controller.close())
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Fabric:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- the fabric
+    def install(
+        self, configuration: Configuration | None, seed: int = 0, down: Collection[Link] = ()
+    ) -> None:
+        """Program every switch and NIC; see FabricController.install."""
+        self.run(self.controller.install(configuration, seed, down))
+
+    def verify(self) -> int:
+        """Read everything back and compare; returns how many entities agreed."""
+        return self.run(self.controller.verify())
+
+    def switch_counters(self) -> dict[str, SwitchCounters]:
+        """Counters of every switch by name."""
+        return self.run(self.controller.switch_counters())
+
+    def nic_counters(self) -> dict[str, NicCounters]:
+        """Counters of every NIC by name."""
+        return self.run(self.controller.nic_counters())
+
+    # --- one NIC, by its name or its host's
+    def install_step(
+        self,
+        nic: str,
+        step: int,
+        p_ppm: int,
+        expected_bytes: int,
+        policy: StepPolicy,
+        slot: int | None = None,
+    ) -> InstalledStep:
+        """Open a step's loss budget; see Nic.install_step."""
+        return self.run(self.controller.nic(nic).install_step(step, p_ppm, expected_bytes, policy, slot))
+
+    def close_step(self, nic: str, step: int) -> InstalledStep:
+        """Nothing more is forgiven in this step."""
+        return self.run(self.controller.nic(nic).close_step(step))
+
+    def remove_step(self, nic: str, step: int) -> None:
+        """Free the step's slot."""
+        self.run(self.controller.nic(nic).remove_step(step))
+
+    def step_state(self, nic: str, step: int) -> StepState:
+        """Byte state of an installed step."""
+        return self.run(self.controller.nic(nic).step_state(step))
+
+    def counters(self, nic: str) -> NicCounters:
+        """Event counters of one NIC."""
+        return self.run(self.controller.nic(nic).counters())
