@@ -22,6 +22,11 @@ controller knows the programs and P4Runtime, nothing of a target's inside. Every
 
 from __future__ import annotations
 
+import os
+
+# gRPC reports every stopped server on stderr; we say it in one line of our own.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 from controller.errors import ControllerError
 from controller.fabric import FabricController
 from controller.nic import STEP_SLOTS, InstalledStep, Nic, NicCounters, StepPolicy, StepState

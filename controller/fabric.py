@@ -146,3 +146,5 @@ async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for job in work:  # those that never began
+            job.close()
