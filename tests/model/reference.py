@@ -22,20 +22,13 @@ from enum import Enum, auto
 
 from tests.model import draws, ranges
 from tests.model.ranges import Blocks, count
-from tests.support import wire
+from tests.support import answers, wire
+from tests.support.nic import HOST, NEVER, NEVER_ENDS, WIRE, Step
 from tests.support.wire import Roce
-
-HOST, WIRE, CPU = 1, 2, 255
-
-PAPER, NEVER, NEVER_ENDS = 0, 1, 2
-"""Values of `exemption`."""
 
 WORD_BLOCKS = 64
 """Blocks of a scoreboard word, in which the window is counted."""
 WINDOW_WORDS = 127
-
-ALWAYS = 1 << 32
-"""`forgive_threshold` of P = 1."""
 
 
 class State(Enum):
@@ -44,23 +37,6 @@ class State(Enum):
     REQUESTED = auto()
     FORGIVEN = auto()
     RECEIVED = auto()
-
-
-@dataclass(frozen=True)
-class Step:
-    """An entry of the table `steps`: what the controller installs for one slot."""
-
-    tag: int
-    p_ppm: int
-    budget: int
-    open: bool = True
-    packet_bytes: int = 4096
-    forgive_threshold: int = ALWAYS
-    vesting: bool = True
-    exemption: int = PAPER
-    eligible: bool = True
-    notification_interval_us: int = 0
-    forgiveness_echoes: bool = False
 
 
 @dataclass
@@ -293,8 +269,7 @@ class NicModel:
         outputs: list[Output] = []
         if new:
             accept = ranges.mask(packet.reth.virtual_addr, new)
-            delivered = packet.but(delivery=wire.Delivery(wire.EVENT_DATA, accept))
-            outputs.append((HOST, delivered.encode()))
+            outputs.append((HOST, answers.delivered(packet, accept).encode()))
         return outputs + self._acknowledge(packet, flow, packet.ecn == wire.CE, now_us)
 
     def on_trimmed_header(
@@ -337,9 +312,7 @@ class NicModel:
         flow.charged -= set(missing)
         self._mark(packet, flow, missing, State.FORGIVEN)
         self._advance(flow)
-        told = packet.but(
-            delivery=wire.Delivery(wire.EVENT_FORGIVEN, ranges.mask(reth.virtual_addr, missing)), payload=b""
-        )
+        told = answers.forgiven(packet, ranges.mask(reth.virtual_addr, missing))
         answer = self._acknowledge(packet, flow, echo or step.forgiveness_echoes, now_us)
         return [(HOST, told.encode()), *answer]
 
@@ -413,42 +386,23 @@ class NicModel:
         if signal and (last is None or now_us - last >= interval):
             flow.last_notification_us = now_us
             self.counters["notification_sent"] += 1
-            outputs.append((WIRE, self._answer(packet, opcode=wire.CNP, becn=1).encode()))
+            outputs.append((WIRE, answers.notification(packet, self.control_dscp).encode()))
         return outputs
 
     def _feedback(self, packet: Roce, flow: ReceiverFlow, syndrome: int, becn: int) -> Output:
         assert packet.reth is not None
         self.counters["echo_sent"] += becn
         eligible, exhausted = self.flags(packet, flow)
-        answer = self._answer(
+        answer = answers.feedback(
             packet,
-            opcode=wire.ACKNOWLEDGE,
-            psn=packet.psn,
+            syndrome,
+            flow.rcv_nxt * wire.BLOCK,
+            eligible=eligible,
+            exhausted=exhausted,
             becn=becn,
-            exemption_eligible=eligible,
-            budget_exhausted=exhausted,
-            feedback=wire.Feedback(
-                syndrome, flow.rcv_nxt * wire.BLOCK, packet.reth.virtual_addr, packet.reth.dma_len
-            ),
+            dscp=self.control_dscp,
         )
         return WIRE, answer.encode()
-
-    def _answer(self, packet: Roce, **fields: object) -> Roce:
-        """What every packet that goes back to the sender of `packet` has in common."""
-        assert packet.reth is not None
-        base = Roce(
-            opcode=0,
-            dest_qp=packet.reth.source_qp,
-            dscp=self.control_dscp,
-            ecn=wire.NOT_ECT,
-            eth_dst=packet.eth_src,
-            eth_src=packet.eth_dst,
-            src_ip=packet.dst_ip,
-            dst_ip=packet.src_ip,
-            udp_src=packet.udp_src,
-            p_key=packet.p_key,
-        )
-        return base.but(**fields)
 
     # --- the sender
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model import ranges, traffic
-from tests.model.reference import ALWAYS, HOST, NicModel, StateReport, Step
+from tests.model.reference import NicModel, StateReport
 from tests.support import wire
+from tests.support.nic import ALWAYS, CLASSES, HOST, Step
 from tests.support.wire import BLOCK, Roce
 
 MILLION = 1_000_000
@@ -25,7 +26,7 @@ def make_model(seed: int = 1) -> NicModel:
     def draw(seed: int, dest_qp: int, virtual_addr: int, draws_before: int) -> int:
         return stream.getrandbits(32)
 
-    return NicModel(traffic.CLASSES, draw=draw)
+    return NicModel(CLASSES, draw=draw)
 
 
 def deliver(model: NicModel, packet: Roce) -> list[Roce]:

@@ -15,18 +15,9 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.model.reference import ALWAYS, NEVER, NEVER_ENDS, PAPER, Step
 from tests.support import wire
+from tests.support.nic import ALWAYS, NEVER, NEVER_ENDS, PAPER, Step
 from tests.support.wire import BLOCK, Roce
-
-CLASSES = {
-    wire.DSCP_GRADIENT: (True, False),
-    wire.DSCP_GRADIENT_TRIMMED: (True, True),
-    wire.DSCP_DATA: (False, False),
-    wire.DSCP_DATA_TRIMMED: (False, True),
-}
-"""The table `traffic_class` of the NIC in these tests."""
-
 
 # --- events
 
