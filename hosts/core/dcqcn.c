@@ -7,7 +7,8 @@ __extension__ typedef unsigned __int128 uint128_t;
 
 static uint32_t multiply_q31(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 31); }
 
-static uint64_t mean(uint64_t a, uint64_t b) { return a / 2 + b / 2 + (a & b & 1); }
+// Rounded up, so that recovery ends at line rate and not one bit below.
+static uint64_t mean(uint64_t a, uint64_t b) { return a / 2 + b / 2 + ((a | b) & 1); }
 
 void dcqcn_params_init(dcqcn_params_t *params, const transport_dcqcn_t *config, uint64_t line_rate_bps) {
   params->config = *config;

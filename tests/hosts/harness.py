@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Endpoints joined by a network in memory, in simulated time.
 
-Between them stands a NIC that keeps the contract of docs/dataplane.md (scoreboard, feedback, delivery header) and
-decides nothing by itself: what becomes of each packet is the test's `fate`."""
+Between them stands a NIC that keeps the contract of docs/dataplane.md (scoreboard, feedback, delivery header)
+and decides nothing by itself: what becomes of each packet is the test's `fate`."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class Simulation:
             status = receiver.endpoint.receive(self.now_ns, encoded, true_bytes)
             assert status is Status.ACCEPTED, status
             self.kick(receiver)
+        encoded_feedback = feedback.encode()
         for delay in fate.feedback_delays_ns:
-            encoded_feedback = feedback.encode()
             self.at(self.now_ns + delay, lambda: self._feedback(sender, encoded_feedback))
 
     def _feedback(self, sender: Host, encoded: bytes) -> None:

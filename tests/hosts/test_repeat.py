@@ -219,7 +219,7 @@ def test_repairs_come_first_merged_and_ascending() -> None:
         qp = endpoint.alloc_send_qp()
         endpoint.post_send(0, destination="10.0.0.2", dst_qp=1, src_qp=qp, length_bytes=20 * 1024)
         assert [o for o, _, _ in outgoing(endpoint, 0)] == [i * 1024 for i in range(8)]
-        # Two adjacent ranges, the later first; one that is settled in the middle; and one that was never sent.
+        # Two adjacent ranges, the later first; one that is settled in part; and one that was never sent.
         now = 2_000
         endpoint.receive(now, feedback(qp, 0, 5 * 1024, 1024, nak=True))
         endpoint.receive(now, feedback(qp, 0, 4 * 1024 + 512, 512, nak=True))
@@ -273,7 +273,7 @@ def test_progress_starts_the_count_of_timeouts_again() -> None:
 
 
 def test_window_bounds_what_is_unsettled() -> None:
-    """New data goes out while less than the window is unsettled; a settled range makes room, also out of order."""
+    """New data goes out while less than the window is unsettled; a range settled out of order makes room."""
     for basis, expected in (("unsettled", [4 * 1024]), ("cumulative", [])):
         config = config_for(0, payload_bytes=1024, window_bytes=4 * 1024, window_basis=basis)
         with Endpoint(config) as endpoint:

@@ -60,8 +60,8 @@ enum transport_window {
 // additive; above: target += hyper; then rate <- (rate + target) / 2, stage + 1.
 // Without clamp_target, a cut sets target <- rate only when stage > 0.
 //
-// Fixed point: alpha and g in units of 2^-31; rates in whole bits per second,
-// rounded down. n periods of decay at once are a product of the powers
+// Fixed point: alpha and g in units of 2^-31; rates in whole bits per second, cuts
+// and means rounded up. n periods of decay at once are a product of the powers
 // (1-g)^(2^k), each rounded down; they are applied at signals and cuts only, so
 // that the result does not depend on when anybody looks.
 typedef struct transport_dcqcn {
