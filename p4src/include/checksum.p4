@@ -2,12 +2,28 @@
 #ifndef _CHECKSUM_P4_
 #define _CHECKSUM_P4_
 
-// The checksum after one 16-bit word under it has changed (RFC 1624, equation
-// 3). Works whatever options the header has, and leaves a wrong checksum wrong.
-bit<16> adjust_checksum(in bit<16> checksum, in bit<16> before, in bit<16> after) {
-  bit<32> sum = (bit<32>)~checksum + (bit<32>)~before + (bit<32>)after;
-  bit<32> folded = (sum & 0xffff) + (sum >> 16);
-  return ~((bit<16>)folded + (bit<16>)(folded >> 16));
-}
+// The Internet checksum after 16-bit words under it have changed (RFC 1624,
+// equation 3): works whatever options the header has, and leaves a wrong checksum
+// wrong. before and after: the sum of what changed, each part where it stands in its
+// word; four words at most.
+control AdjustChecksum(inout bit<16> checksum, in bit<32> before, in bit<32> after) {
+  bit<32> sum;
+
+  // 4 * 0xffff is 0 in one's complement, and keeps the difference positive.
+  action add_change() {
+    sum = (bit<32>)~checksum + (4 * 0xffff - before) + after;
+  }
+
+  action fold() {
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+  }
+
+  apply {
+    add_change();
+    fold();
+    checksum = ~sum[15:0];
+  }
+}  // control AdjustChecksum
 
 #endif  // _CHECKSUM_P4_

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire format: the only place where it is decided. docs/dataplane.md has
 // it in words; tests/ and hosts/ check their own encoders against this file.
+// Switch and NIC each use a part of it, hence @noWarn.
 #ifndef _HEADERS_P4_
 #define _HEADERS_P4_
 
 #include "sizes.p4"
 
-typedef bit<9> port_t;
+@noWarn("unused") typedef bit<9> port_t;
 typedef bit<24> qp_t;
 typedef bit<32> offset_t;   // bytes from the start of a message
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
-const bit<16> ETHERTYPE_ARP = 0x0806;
+@noWarn("unused") const bit<16> ETHERTYPE_ARP = 0x0806;
 const bit<8> PROTO_UDP = 17;
 const bit<16> UDP_PORT_ROCE = 4791;
 
-const bit<2> ECN_NOT_ECT = 0;
-const bit<2> ECN_ECT1 = 1;
-const bit<2> ECN_ECT0 = 2;
+@noWarn("unused") const bit<2> ECN_NOT_ECT = 0;
+@noWarn("unused") const bit<2> ECN_ECT1 = 1;
+@noWarn("unused") const bit<2> ECN_ECT0 = 2;
 const bit<2> ECN_CE = 3;
 
 // InfiniBand opcodes (linux include/rdma/ib_pack.h). Every data packet is a
 // WRITE ONLY with its own RETH, so it can be placed alone.
 const bit<8> OPCODE_WRITE_ONLY = 0x0a;
-const bit<8> OPCODE_ACKNOWLEDGE = 0x11;
-const bit<8> OPCODE_CNP = 0x81;
+@noWarn("unused") const bit<8> OPCODE_ACKNOWLEDGE = 0x11;
+@noWarn("unused") const bit<8> OPCODE_CNP = 0x81;
 
 // AETH syndromes: acknowledge without a credit limit; NAK, PSN sequence error,
 // which asks for the retransmission of the range in feedback_t.
-const bit<8> SYNDROME_ACK = 0x1f;
-const bit<8> SYNDROME_NAK = 0x60;
+@noWarn("unused") const bit<8> SYNDROME_ACK = 0x1f;
+@noWarn("unused") const bit<8> SYNDROME_NAK = 0x60;
 
 // What the NIC tells its host about a delivered packet.
-const bit<8> DELIVERY_DATA = 1;       // accept the masked blocks of the payload
-const bit<8> DELIVERY_FORGIVEN = 2;   // no payload: the masked blocks never come
+@noWarn("unused") const bit<8> DELIVERY_DATA = 1;       // accept the masked blocks of the payload
+@noWarn("unused") const bit<8> DELIVERY_FORGIVEN = 2;   // no payload: the masked blocks never come
 
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
 const bit<16> BTH_BYTES = 12;
 const bit<16> RETH_BYTES = 16;
-const bit<16> AETH_BYTES = 4;
-const bit<16> FEEDBACK_BYTES = 12;
-const bit<16> DELIVERY_BYTES = 8;
-const bit<16> CNP_PAD_BYTES = 16;
+@noWarn("unused") const bit<16> AETH_BYTES = 4;
+@noWarn("unused") const bit<16> FEEDBACK_BYTES = 12;
+@noWarn("unused") const bit<16> DELIVERY_BYTES = 8;
+@noWarn("unused") const bit<16> CNP_PAD_BYTES = 16;
 
 header ethernet_t {
   bit<48> dst_addr;

@@ -11,6 +11,8 @@
 // which measures what is missing, and its marking.
 // Reads meta.range, meta.flow, meta.step; writes meta.outcome and meta.reply.
 control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
+  Mix() mix;
+
   register<bit<32>, flow_slot_t>(FLOW_SLOTS) flow_draws;
 
   counter<cell_t>(1, CounterType.packets) trimmed_settled;
@@ -30,42 +32,42 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
 
   action load_tag() {
     slot = meta.qp[QP_STEP_SLOT];
-    step_tag.read(tag, slot);
+    state_tag.read(tag, slot);
   }
 
   action load_bytes() {
-    step_received.read(received, slot);
-    step_forgiven.read(forgiven_bytes, slot);
-    step_outstanding.read(outstanding, slot);
+    state_received.read(received, slot);
+    state_forgiven.read(forgiven_bytes, slot);
+    state_outstanding.read(outstanding, slot);
   }
 
   // OnStepBegin, on the first packet that meets the new entry.
   action begin_step() {
     tag = meta.step.tag;
-    step_tag.write(slot, tag);
-    step_received.write(slot, 0);
-    step_forgiven.write(slot, 0);
-    step_outstanding.write(slot, 0);
-    step_trimmed.write(slot, 0);
-    step_exhausted.write(slot, 0);
+    state_tag.write(slot, tag);
+    state_received.write(slot, 0);
+    state_forgiven.write(slot, 0);
+    state_outstanding.write(slot, 0);
+    state_trimmed.write(slot, 0);
+    state_exhausted.write(slot, 0);
   }
 
   // A charged range has arrived: it is not outstanding any more.
   action count_data() {
     if (meta.flow.exemption_eligible == 1) {
       received = received + (bit<64>)meta.range.missing_bytes;
-      step_received.write(slot, received);
+      state_received.write(slot, received);
     }
     if (meta.range.charged_bytes != 0) {
       outstanding = outstanding - (bit<64>)meta.range.charged_bytes;
-      step_outstanding.write(slot, outstanding);
+      state_outstanding.write(slot, outstanding);
     }
   }
 
   action count_trimmed() {
     bit<64> trimmed;
-    step_trimmed.read(trimmed, slot);
-    step_trimmed.write(slot, trimmed + (bit<64>)hdr.reth.dma_len);
+    state_trimmed.read(trimmed, slot);
+    state_trimmed.write(slot, trimmed + (bit<64>)hdr.reth.dma_len);
   }
 
   // A range trimmed again is already outstanding. Counts only its new bytes.
@@ -73,7 +75,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     meta.outcome = OUTCOME_CHARGED;
     outstanding = outstanding +
         (bit<64>)(meta.range.missing_bytes - meta.range.charged_bytes);
-    step_outstanding.write(slot, outstanding);
+    state_outstanding.write(slot, outstanding);
   }
 
   // Keeps forgiven bytes within a fraction p of the bytes received or forgiven so
@@ -106,12 +108,12 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     meta.outcome = OUTCOME_FORGIVEN;
     forgiven_bytes = forgiven_bytes + (bit<64>)meta.range.missing_bytes;
     outstanding = outstanding - (bit<64>)meta.range.missing_bytes;
-    step_forgiven.write(slot, forgiven_bytes);
-    step_outstanding.write(slot, outstanding);
+    state_forgiven.write(slot, forgiven_bytes);
+    state_outstanding.write(slot, outstanding);
   }
 
   action note_exhausted(in bit<1> last) {
-    step_exhausted.write(slot, meta.reply.budget_exhausted);
+    state_exhausted.write(slot, meta.reply.budget_exhausted);
     if (last == 0) {
       exhausted_set.count(0);
     } else {
@@ -164,7 +166,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
         } else {
           bit<32> draw;
           draw_fresh(draw);
-          mix(draw);
+          mix.apply(draw);
           if ((bit<33>)draw >= meta.step.forgive_threshold) {
             refused_draw.count(0);
             meta.reply.syndrome = SYNDROME_NAK;
@@ -190,7 +192,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
         meta.reply.budget_exhausted = 0;
       }
       bit<1> last;
-      step_exhausted.read(last, slot);
+      state_exhausted.read(last, slot);
       if (last != meta.reply.budget_exhausted) {
         note_exhausted(last);
       }

@@ -34,6 +34,10 @@ const bit<16> CNP_FRAME_BYTES = ETHERNET_BYTES + CNP_IPV4_BYTES;
 const bit<32> STATE_REPORT_BYTES = 44;
 const bit<8> FEEDBACK_TTL = 64;
 
+// First field of each kind of draw (include/hash.p4).
+const bit<8> DRAW_FORGIVE = 3;
+const bit<8> DRAW_SOURCE_PORT = 4;
+
 // What a packet is, as Validation found it.
 const bit<3> KIND_PLAIN = 0;          // not RoCE
 const bit<3> KIND_MALFORMED = 1;

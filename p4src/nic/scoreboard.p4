@@ -4,7 +4,6 @@
 
 #include "metadata.p4"
 #include "forgiveness.p4"
-#include "../include/bits.p4"
 
 // The scoreboard of a flow, and rcv_nxt: what has arrived, what was forgiven, what
 // counts in outstanding. Constant work per packet; the in-order data packet of a
@@ -50,6 +49,8 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   // The one or two words of the range, and where in the low one it starts.
   bit<32> low_word;
   bit<32> high_word;
+  word_index_t low_index;
+  word_index_t high_index;
   bit<8> offset;
   bit<64> low_received = 0;
   bit<64> low_forgiven = 0;
@@ -61,6 +62,8 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   range_mask_t range_forgiven;
   range_mask_t missing_charged;
   bit<RING_WORDS> full;
+  range_mask_t blocks;    // to weigh
+  bit<64> ones;           // to count
 
   action start_flow() {
     flow_epoch.read(epoch, meta.flow.slot);
@@ -84,45 +87,43 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     current_word = next >> WORD_SHIFT;
     low_word = meta.range.first >> WORD_SHIFT;
     high_word = (end - 1) >> WORD_SHIFT;
+    low_index = meta.flow.slot ++ low_word[RING_SHIFT - 1:0];
+    high_index = meta.flow.slot ++ high_word[RING_SHIFT - 1:0];
     offset = meta.range.first[7:0] & WORD_MASK;
   }
 
   action load_low_word() {
-    word_index_t index = meta.flow.slot ++ low_word[RING_SHIFT - 1:0];
     bit<64> tag;
-    word_tag.read(tag, index);
+    word_tag.read(tag, low_index);
     if (tag == epoch ++ low_word) {
-      word_received.read(low_received, index);
-      word_forgiven.read(low_forgiven, index);
-      word_charged.read(low_charged, index);
+      word_received.read(low_received, low_index);
+      word_forgiven.read(low_forgiven, low_index);
+      word_charged.read(low_charged, low_index);
     }
   }
 
   action load_high_word() {
-    word_index_t index = meta.flow.slot ++ high_word[RING_SHIFT - 1:0];
     bit<64> tag;
-    word_tag.read(tag, index);
+    word_tag.read(tag, high_index);
     if (tag == epoch ++ high_word) {
-      word_received.read(high_received, index);
-      word_forgiven.read(high_forgiven, index);
-      word_charged.read(high_charged, index);
+      word_received.read(high_received, high_index);
+      word_forgiven.read(high_forgiven, high_index);
+      word_charged.read(high_charged, high_index);
     }
   }
 
   action store_low_word() {
-    word_index_t index = meta.flow.slot ++ low_word[RING_SHIFT - 1:0];
-    word_tag.write(index, epoch ++ low_word);
-    word_received.write(index, low_received);
-    word_forgiven.write(index, low_forgiven);
-    word_charged.write(index, low_charged);
+    word_tag.write(low_index, epoch ++ low_word);
+    word_received.write(low_index, low_received);
+    word_forgiven.write(low_index, low_forgiven);
+    word_charged.write(low_index, low_charged);
   }
 
   action store_high_word() {
-    word_index_t index = meta.flow.slot ++ high_word[RING_SHIFT - 1:0];
-    word_tag.write(index, epoch ++ high_word);
-    word_received.write(index, high_received);
-    word_forgiven.write(index, high_forgiven);
-    word_charged.write(index, high_charged);
+    word_tag.write(high_index, epoch ++ high_word);
+    word_received.write(high_index, high_received);
+    word_forgiven.write(high_index, high_forgiven);
+    word_charged.write(high_index, high_charged);
   }
 
   // Without holes nothing is marked above rcv_nxt: all of the range is missing.
@@ -152,12 +153,27 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     missing_charged = meta.range.missing & (range_mask_t)range_charged;
   }
 
-  // Blocks to bytes: the last block of the range may end its message early.
-  action weigh(in bit<32> blocks, in range_mask_t mask, out bit<32> bytes) {
-    bytes = blocks << BLOCK_SHIFT;
-    if ((mask >> (meta.range.blocks - 1)) & 1 == 1) {
-      bytes = bytes - meta.range.tail_gap;
+  // Bits of `blocks` to the bytes they stand for: the last block of the range may
+  // end its message early.
+  action weigh(out bit<32> bytes) {
+    bit<32> gap = 0;
+    if ((blocks >> (meta.range.blocks - 1)) & 1 == 1) {
+      gap = meta.range.tail_gap;
     }
+    blocks = blocks - ((blocks >> 1) & 0x55555555);
+    blocks = (blocks & 0x33333333) + ((blocks >> 2) & 0x33333333);
+    blocks = (blocks + (blocks >> 4)) & 0x0f0f0f0f;
+    blocks = (blocks * 0x01010101) >> 24;
+    bytes = (blocks << BLOCK_SHIFT) - gap;
+  }
+
+  // Bits of `ones` to the number of ones below its lowest zero.
+  action count_trailing_ones() {
+    ones = ones & ~(ones + 1);
+    ones = ones - ((ones >> 1) & 0x5555555555555555);
+    ones = (ones & 0x3333333333333333) + ((ones >> 2) & 0x3333333333333333);
+    ones = (ones + (ones >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    ones = (ones * 0x0101010101010101) >> 56;
   }
 
   action mark_missing() {
@@ -192,31 +208,31 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // The settled blocks of the word of rcv_nxt, which the range covers.
-  action load_current(out bit<64> settled) {
-    settled = high_received | high_forgiven;
+  action load_current() {
+    ones = high_received | high_forgiven;
     if (current_word == low_word) {
-      settled = low_received | low_forgiven;
+      ones = low_received | low_forgiven;
     }
-    settled = settled | ~(ALL_ONES << (next[7:0] & WORD_MASK));
+    ones = ones | ~(ALL_ONES << (next[7:0] & WORD_MASK));
   }
 
-  action pass_words(in bit<64> words) {
-    current_word = current_word + 1 + (bit<32>)words;
-    full = full >> (words[7:0] + 1);
+  // The word of rcv_nxt is full, and so are as many after it as `ones` says.
+  action pass_full_words() {
+    current_word = current_word + 1 + (bit<32>)ones;
+    full = full >> (ones[7:0] + 1);
     flow_full.write(meta.flow.slot, full);
+    low_index = meta.flow.slot ++ current_word[RING_SHIFT - 1:0];
   }
 
-  action load_after_full(out bit<64> settled) {
-    word_index_t index = meta.flow.slot ++ current_word[RING_SHIFT - 1:0];
+  action load_after_full() {
     bit<64> tag;
-    word_tag.read(tag, index);
-    settled = 0;
+    bit<64> received;
+    ones = 0;
+    word_tag.read(tag, low_index);
     if (tag == epoch ++ current_word) {
-      bit<64> received;
-      bit<64> forgiven;
-      word_received.read(received, index);
-      word_forgiven.read(forgiven, index);
-      settled = received | forgiven;
+      word_forgiven.read(ones, low_index);
+      word_received.read(received, low_index);
+      ones = ones | received;
     }
   }
 
@@ -247,14 +263,12 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
         meta.range.missing_bytes = hdr.reth.dma_len;
         meta.range.charged_bytes = 0;
         if (meta.range.missing != meta.range.all) {
-          bit<32> ones = meta.range.missing;
-          count_ones(ones);
-          weigh(ones, meta.range.missing, meta.range.missing_bytes);
+          blocks = meta.range.missing;
+          weigh(meta.range.missing_bytes);
         }
         if (missing_charged != 0) {
-          bit<32> ones = missing_charged;
-          count_ones(ones);
-          weigh(ones, missing_charged, meta.range.charged_bytes);
+          blocks = missing_charged;
+          weigh(meta.range.charged_bytes);
         }
         if (meta.kind == KIND_DATA && range_forgiven != 0) {
           data_late.count(0);
@@ -276,20 +290,19 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
           // Advance(rcv_nxt, scoreboard): the block at rcv_nxt is always missing,
           // so only a range that covers it moves it.
           if (meta.range.first <= next) {
-            bit<64> ones;
-            load_current(ones);
-            count_trailing_ones(ones);
+            load_current();
+            count_trailing_ones();
             if (ones == WORD_BLOCKS) {
-              bit<64> words = full[63:0];
-              count_trailing_ones(words);
-              if (words == WORD_BLOCKS) {
-                words = full[127:64];
-                count_trailing_ones(words);
-                words = words + WORD_BLOCKS;
+              ones = full[63:0];
+              count_trailing_ones();
+              if (ones == WORD_BLOCKS) {
+                ones = full[127:64];
+                count_trailing_ones();
+                ones = ones + WORD_BLOCKS;
               }
-              pass_words(words);
-              load_after_full(ones);
-              count_trailing_ones(ones);
+              pass_full_words();
+              load_after_full();
+              count_trailing_ones();
             }
             set_next((current_word << WORD_SHIFT) + (bit<32>)ones);
           }

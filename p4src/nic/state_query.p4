@@ -20,14 +20,14 @@ control StateQuery(inout nic_headers_t hdr,
 
   action load_tag() {
     slot = meta.qp[QP_STEP_SLOT];
-    step_tag.read(tag, slot);
+    state_tag.read(tag, slot);
   }
 
   action load_bytes() {
-    step_received.read(received, slot);
-    step_forgiven.read(forgiven, slot);
-    step_outstanding.read(outstanding, slot);
-    step_trimmed.read(trimmed, slot);
+    state_received.read(received, slot);
+    state_forgiven.read(forgiven, slot);
+    state_outstanding.read(outstanding, slot);
+    state_trimmed.read(trimmed, slot);
   }
 
   action report() {

@@ -7,11 +7,11 @@
 // The byte state of the step in each slot, shared by all flows to this rank. It
 // belongs to the step whose tag it has, and counts for the flows of that step
 // alone: a flow that outlives its step can't touch the next one's budget.
-register<bit<32>, step_slot_t>(STEP_SLOTS) step_tag;
-register<bit<64>, step_slot_t>(STEP_SLOTS) step_received;
-register<bit<64>, step_slot_t>(STEP_SLOTS) step_forgiven;
-register<bit<64>, step_slot_t>(STEP_SLOTS) step_outstanding;
-register<bit<64>, step_slot_t>(STEP_SLOTS) step_trimmed;
-register<bit<1>, step_slot_t>(STEP_SLOTS) step_exhausted;   // flag as last sent
+register<bit<32>, step_slot_t>(STEP_SLOTS) state_tag;
+register<bit<64>, step_slot_t>(STEP_SLOTS) state_received;
+register<bit<64>, step_slot_t>(STEP_SLOTS) state_forgiven;
+register<bit<64>, step_slot_t>(STEP_SLOTS) state_outstanding;
+register<bit<64>, step_slot_t>(STEP_SLOTS) state_trimmed;
+register<bit<1>, step_slot_t>(STEP_SLOTS) state_exhausted;   // flag as last sent
 
 #endif  // _NIC_STEP_STATE_P4_

@@ -16,6 +16,8 @@ control Forwarding(in switch_headers_t hdr,
                    inout switch_metadata_t meta,
                    inout standard_metadata_t std_meta,
                    out bool routed) {
+  Mix() mix;
+
   counter<bit<1>>(1, CounterType.packets) no_route;
 
   bit<16> chosen_group = 0;
@@ -83,7 +85,7 @@ control Forwarding(in switch_headers_t hdr,
              { DRAW_MEMBER, meta.seed, meta.flow.src_addr, meta.flow.dst_addr,
                meta.flow.protocol, meta.flow.src_port, meta.flow.dst_port, psn },
              HASH_RANGE);
-        mix(draw);
+        mix.apply(draw);
         choose_member(draw);
         routed = group_members.apply().hit;
       }

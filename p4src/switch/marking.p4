@@ -13,6 +13,9 @@ control Marking(inout switch_headers_t hdr,
                 in switch_metadata_t meta,
                 in standard_metadata_t std_meta,
                 in bit<32> bytes_behind) {
+  Mix() mix;
+  AdjustChecksum() adjust_checksum;
+
   counter<port_t>(MAX_PORTS, CounterType.packets) marked;
 
   bit<32> threshold_min = 0;
@@ -39,14 +42,6 @@ control Marking(inout switch_headers_t hdr,
     size = MAX_PORTS;
   }
 
-  action mark() {
-    bit<16> before = hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.dscp ++ hdr.ipv4.ecn;
-    hdr.ipv4.ecn = ECN_CE;
-    hdr.ipv4.hdr_checksum = adjust_checksum(
-        hdr.ipv4.hdr_checksum, before,
-        hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.dscp ++ hdr.ipv4.ecn);
-  }
-
   apply {
     if (meta.queued_bytes != 0 && hdr.ipv4.isValid() &&
         (hdr.ipv4.ecn == ECN_ECT0 || hdr.ipv4.ecn == ECN_ECT1) &&
@@ -63,13 +58,15 @@ control Marking(inout switch_headers_t hdr,
                meta.flow.protocol, meta.flow.src_port, meta.flow.dst_port,
                packet_id },
              HASH_RANGE);
-        mix(draw);
+        mix.apply(draw);
         // draw / 2^32 < pmax / 2^32 * (q - kmin) / (kmax - kmin), multiplied out.
         chosen = (bit<64>)draw * (bit<64>)(threshold_max - threshold_min) <
                  (bit<64>)probability_max * (bit<64>)(bytes_behind - threshold_min);
       }
       if (chosen) {
-        mark();
+        adjust_checksum.apply(hdr.ipv4.hdr_checksum, (bit<32>)hdr.ipv4.ecn,
+                              (bit<32>)ECN_CE);
+        hdr.ipv4.ecn = ECN_CE;
         marked.count(std_meta.egress_port);
       }
     }

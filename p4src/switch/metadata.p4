@@ -8,6 +8,10 @@
 const bit<3> PRIORITY_DATA = 0;
 const bit<3> PRIORITY_TRIMMED = 1;
 
+// First field of each kind of draw (include/hash.p4).
+const bit<8> DRAW_MEMBER = 1;
+const bit<8> DRAW_MARK = 2;
+
 // What a trimmed packet keeps.
 const bit<16> TRIMMED_UDP_BYTES = UDP_BYTES + BTH_BYTES + RETH_BYTES;
 const bit<16> TRIMMED_IPV4_BYTES = IPV4_BYTES + TRIMMED_UDP_BYTES;

@@ -12,19 +12,19 @@
 control Trimming(inout switch_headers_t hdr,
                  in switch_metadata_t meta,
                  inout standard_metadata_t std_meta) {
+  AdjustChecksum() adjust_checksum;
+
   counter<port_t>(MAX_PORTS, CounterType.packets) trimmed;
   counter<port_t>(MAX_PORTS, CounterType.packets) dropped;
 
+  bit<32> before;
+  bit<32> after;
+
   action trim() {
-    bit<16> dscp_before = hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.dscp ++ hdr.ipv4.ecn;
-    bit<16> length_before = hdr.ipv4.total_len;
+    before = (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn) + (bit<32>)hdr.ipv4.total_len;
+    after = (bit<32>)(meta.trimmed_dscp ++ hdr.ipv4.ecn) + (bit<32>)TRIMMED_IPV4_BYTES;
     hdr.ipv4.dscp = meta.trimmed_dscp;
     hdr.ipv4.total_len = TRIMMED_IPV4_BYTES;
-    hdr.ipv4.hdr_checksum = adjust_checksum(
-        hdr.ipv4.hdr_checksum, dscp_before,
-        hdr.ipv4.version ++ hdr.ipv4.ihl ++ hdr.ipv4.dscp ++ hdr.ipv4.ecn);
-    hdr.ipv4.hdr_checksum = adjust_checksum(
-        hdr.ipv4.hdr_checksum, length_before, TRIMMED_IPV4_BYTES);
     hdr.udp.length = TRIMMED_UDP_BYTES;
     hdr.udp.checksum = 0;
     std_meta.priority = PRIORITY_TRIMMED;
@@ -35,6 +35,7 @@ control Trimming(inout switch_headers_t hdr,
     if (meta.trimmable == 1 && hdr.reth.isValid()) {
       trimmed.count(std_meta.egress_spec);
       trim();
+      adjust_checksum.apply(hdr.ipv4.hdr_checksum, before, after);
     } else {
       dropped.count(std_meta.egress_spec);
       mark_to_drop(std_meta);

@@ -11,15 +11,10 @@
 control Validation(inout switch_headers_t hdr,
                    inout switch_metadata_t meta,
                    in standard_metadata_t std_meta) {
+  AdjustChecksum() adjust_checksum;
+
   counter<bit<1>>(1, CounterType.packets) malformed;
   counter<bit<1>>(1, CounterType.packets) ttl_expired;
-
-  action lower_ttl() {
-    bit<16> before = hdr.ipv4.ttl ++ hdr.ipv4.protocol;
-    hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
-    hdr.ipv4.hdr_checksum = adjust_checksum(
-        hdr.ipv4.hdr_checksum, before, hdr.ipv4.ttl ++ hdr.ipv4.protocol);
-  }
 
   action identify_ipv4() {
     meta.flow.src_addr = hdr.ipv4.src_addr;
@@ -54,7 +49,8 @@ control Validation(inout switch_headers_t hdr,
         ttl_expired.count(0);
       } else {
         meta.accepted = true;
-        lower_ttl();
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+        adjust_checksum.apply(hdr.ipv4.hdr_checksum, 0x100, 0);
         identify_ipv4();
         if (hdr.udp.isValid()) {
           identify_udp_ports();
