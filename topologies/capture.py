@@ -25,7 +25,7 @@ HEADERS = 128
 
 START_SECONDS = 20.0
 STOP_SECONDS = 60.0
-BUFFER_KIB = 32_768
+BUFFER_KIB = 8192
 
 _SUMMARY = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
 
@@ -61,8 +61,10 @@ def capture(
     directory.mkdir(parents=True, exist_ok=True)
     running: list[_Running] = []
     try:
-        for interface in interfaces:
-            running.append(_start(interface, directory, snap_bytes, filter_expression, buffer_kib))
+        running.extend(
+            _start(interface, directory, snap_bytes, filter_expression, buffer_kib)
+            for interface in interfaces
+        )
         deadline = time.monotonic() + START_SECONDS
         for one in running:
             _wait_listening(one, deadline)

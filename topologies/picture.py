@@ -10,7 +10,7 @@ from pathlib import Path
 
 from topologies.model import Link, Topology
 
-_WIDTH_PER_HOST = 0.7
+_WIDTH_PER_HOST = 0.95
 _HEIGHT_PER_LAYER = 1.5
 
 
@@ -32,11 +32,12 @@ def draw(
     places = _places(topology)
     width = max(6.0, _WIDTH_PER_HOST * len(topology.hosts))
     figure, axes = pyplot.subplots(figsize=(width, _HEIGHT_PER_LAYER * (len(topology.layers) + 1)))
-    scale = ScalarMappable(Normalize(0.0, max([*(weights or {}).values(), 1e-9])), "viridis_r")
+    most = max([*(weights or {}).values(), 1e-9])
+    colours = pyplot.get_cmap("viridis_r")
     for link in topology.links:
         (x1, y1), (x2, y2) = places[link.a.node], places[link.b.node]
         weight = (weights or {}).get(link)
-        colour = "0.6" if weight is None else scale.to_rgba(weight)
+        colour = "0.6" if weight is None else colours(weight / most)
         axes.plot([x1, x2], [y1, y2], color=colour, linewidth=1.2, zorder=1)
     for name, (x, y) in places.items():
         text = name if not topology.is_host(name) else f"{name}\n{topology.host(name).ip}"
@@ -46,7 +47,7 @@ def draw(
     parameters = ", ".join(f"{k}={v}" for k, v in topology.parameters.items())
     axes.set_title(title or f"{topology.family} {parameters}")
     if weights:
-        figure.colorbar(scale, ax=axes, shrink=0.6)
+        figure.colorbar(ScalarMappable(Normalize(0.0, most), colours), ax=axes, shrink=0.6)
     figure.savefig(path, bbox_inches="tight", dpi=120)
     pyplot.close(figure)
 
