@@ -54,7 +54,8 @@ def routes(topology: Topology, down: Collection[Link] = ()) -> dict[str, SwitchR
             if link not in failed and far.node in switches:
                 adjacent[s].append((link.end(s).number, far.node))
 
-    next_hops: dict[str, dict[ipaddress.IPv4Address, tuple[int, ...]]] = {s: {} for s in switches}
+    nowhere: dict[ipaddress.IPv4Address, tuple[int, ...]] = {host.ip: () for host in topology.hosts}
+    next_hops = {s: dict(nowhere) for s in switches}
     behind: dict[str, list[tuple[ipaddress.IPv4Address, int]]] = {}
     for host in topology.hosts:
         link = topology.link_at(host.nic, NIC_WIRE_PORT)
@@ -98,6 +99,8 @@ def _aggregate(hops: Mapping[bytes, tuple[int, ...]], prefix: bytes, found: list
     if not hops:
         return
     if prefix and len(set(hops.values())) == 1:
+        if not next(iter(hops.values())):
+            return  # out of reach: no wider prefix may cover it either
         network = ipaddress.IPv4Network((prefix.ljust(4, b"\0"), 8 * len(prefix)))
         found.append(Route(network, next(iter(hops.values()))))
         return

@@ -25,7 +25,7 @@ def test_shipped_profiles_load_and_survive_json(name: str) -> None:
 
 
 def test_the_paper_s_fabric_comes_out_of_its_ratios() -> None:
-    """Unscaled, with the study's frames at 400 Gb/s, the published bytes and times come back (EXPERIMENT figures)."""
+    """Unscaled, with the study's frames at 400 Gb/s, the published bytes and times come back."""
     profile = load("mininet").override({"scale.factor": 1, "wire.payload_bytes": 4096})
     configuration = profile.at_rate(400_000_000_000)
     assert configuration.queue.data_limit_bytes == pytest.approx(4_194_304, rel=0.01)
@@ -174,7 +174,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="No such file or directory; give the path of a readable profile"):
         load(tmp_path / "none.toml")
     with pytest.raises(
-        ProfileError, match="profile nonesuch: there is none; give a .toml file or one of: bmv2, "
+        ProfileError, match=r"profile nonesuch: there is none; give a \.toml file or one of: bmv2, "
     ):
         load("nonesuch")
     bad = tmp_path / "bad.toml"
@@ -207,7 +207,7 @@ def test_rates_and_windows_out_of_reach() -> None:
 
 
 def test_bad_json() -> None:
-    with pytest.raises(ProfileError, match="c.json: not JSON: .*; mend it there"):
+    with pytest.raises(ProfileError, match=r"c\.json: not JSON: .*; mend it there"):
         Configuration.from_json("{", "c.json")
-    with pytest.raises(ProfileError, match="c.json: the file is a list; give a table of keys"):
+    with pytest.raises(ProfileError, match=r"c\.json: the file is a list; give a table of keys"):
         Configuration.from_json("[]", "c.json")
