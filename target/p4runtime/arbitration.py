@@ -101,9 +101,7 @@ class Arbiter:
         check_overlap(name, config, ((r.name, r.config) for r in self._roles.values()))
         if client.role is None:
             if len(role.clients) >= MAX_STREAMS:
-                raise P4Error(
-                    rpc_code.RESOURCE_EXHAUSTED, f"role {name!r} has {MAX_STREAMS} streams already"
-                )
+                raise P4Error(rpc_code.RESOURCE_EXHAUSTED, f"role {name!r} has {MAX_STREAMS} streams already")
             role.clients.append(client)
             client.role = name
         self._roles[name] = role

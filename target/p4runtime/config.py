@@ -160,9 +160,7 @@ class ConfigStore:
         self._install(config, state)
 
     def _shadow(self, config: ParsedConfig) -> Pipeline:
-        device = ShadowDevice(
-            config.program, self.device.name, self.device.device_id, self.device.cpu_port
-        )
+        device = ShadowDevice(config.program, self.device.name, self.device.device_id, self.device.cpu_port)
         return Pipeline(config.message, config.index, device)
 
     def _install(self, config: ParsedConfig, writes: list[p4r.Update]) -> None:

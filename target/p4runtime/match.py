@@ -105,7 +105,7 @@ def encode_key(table: Table, key: Key, out: p4r.TableEntry) -> None:
         match field.kind:
             case MatchKind.EXACT:
                 out.match.add(field_id=field.id).exact.value = bytestrings.encode(item[0])
-            case MatchKind.OPTIONAL if (item[1] if field.as_ternary else item):
+            case MatchKind.OPTIONAL if item[1] if field.as_ternary else item:
                 out.match.add(field_id=field.id).optional.value = bytestrings.encode(item[0])
             case MatchKind.LPM if item[1]:
                 lpm = out.match.add(field_id=field.id).lpm

@@ -178,12 +178,9 @@ class ServerThread:
     async def _stop(self) -> None:
         await asyncio.gather(*(server.stop() for server in self._servers))
 
-    def sessions(self, address: str) -> dict[int, DeviceSession]:
-        """The sessions behind an address."""
-        for server in self._servers:
-            if server.address == address:
-                return server.sessions
-        raise KeyError(address)
+    def sessions(self) -> list[DeviceSession]:
+        """The sessions of all devices, in the order of the endpoints."""
+        return [session for server in self._servers for session in server.sessions.values()]
 
     def __enter__(self) -> ServerThread:
         self.start()

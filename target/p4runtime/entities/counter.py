@@ -59,9 +59,7 @@ class CounterEntryHandler:
             for i in indices:
                 data = counter_data(*pipeline.device.counter_read(counter.name, i))
                 yield p4r.Entity(
-                    counter_entry=p4r.CounterEntry(
-                        counter_id=counter.id, index=p4r.Index(index=i), data=data
-                    )
+                    counter_entry=p4r.CounterEntry(counter_id=counter.id, index=p4r.Index(index=i), data=data)
                 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A P4Runtime client on the bare stubs: sends what a test wants, right or wrong, and decodes what comes back."""
+"""A P4Runtime client on the bare stubs: sends what a test wants, right or wrong, and decodes the answer."""
 
 from __future__ import annotations
 
@@ -153,9 +153,7 @@ class Client:
         return response
 
     def write(self, *updates: p4r.Update, atomicity: str = "CONTINUE_ON_ERROR") -> None:
-        request = p4r.WriteRequest(
-            updates=updates, atomicity=p4r.WriteRequest.Atomicity.Value(atomicity)
-        )
+        request = p4r.WriteRequest(updates=updates, atomicity=p4r.WriteRequest.Atomicity.Value(atomicity))
         self._call(self.stub.Write, self._sign(request))
 
     def insert(self, *entities: p4r.Entity) -> None:

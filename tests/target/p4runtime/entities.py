@@ -124,9 +124,7 @@ def all_counters() -> p4r.Entity:
     return p4r.Entity(counter_entry=p4r.CounterEntry())
 
 
-def direct_counter(
-    entry: p4r.TableEntry | None, packets: int | None = None, octets: int = 0
-) -> p4r.Entity:
+def direct_counter(entry: p4r.TableEntry | None, packets: int | None = None, octets: int = 0) -> p4r.Entity:
     entity = p4r.Entity()
     entity.direct_counter_entry.SetInParent()
     if entry is not None:

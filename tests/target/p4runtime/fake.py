@@ -21,6 +21,7 @@ class FakeDevice(ShadowDevice):
         self.fail_inserts: str | None = None
         self.sent: list[bytes] = []
         self.block: threading.Event | None = None
+        self.blocked = threading.Event()
         self._handler: Callable[[bytes], None] | None = None
 
     def load_pipeline(self, bmv2_json: str) -> None:
@@ -30,6 +31,7 @@ class FakeDevice(ShadowDevice):
 
     def verify_pipeline(self, bmv2_json: str) -> None:
         if self.block is not None:
+            self.blocked.set()
             self.block.wait(10)
         load(bmv2_json)
         if self.refuse is not None:

@@ -5,7 +5,7 @@ Built here as BMv2 JSON and P4Info, in the form in which p4c writes them, so tha
 As P4, its ingress would be:
 
     if (hdr.packet_out.isValid()) { egress_spec = hdr.packet_out.egress_port; hdr.packet_out.setInvalid(); }
-    else { exact_t.apply(); lpm_t.apply(); acl_t.apply(); const_t.apply(); scope_t.apply(); keyless_t.apply(); }
+    else { exact_t.apply(); lpm_t.apply(); acl_t.apply(); const_t.apply(); scope_t.apply(); ... }
 
 and its egress puts `packet_in {ingress_port, reason}` in front of what leaves on the CPU port.
 """
