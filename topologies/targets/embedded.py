@@ -14,6 +14,7 @@ from pathlib import Path
 
 from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line
 
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 60.0
 THREADS = 2
 
@@ -39,12 +40,15 @@ def fabric_json(devices: Sequence[DeviceSettings]) -> str:
 
 
 class Embedded(Target):
-    """threads: packet threads of the process."""
+    """threads: packet threads of the process. options: more of its command line. python: who runs it."""
 
     name = "embedded"
     default_profile = "mininet"
 
-    def __init__(self, threads: int = THREADS, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, threads: int = THREADS, options: Sequence[str] = (), python: str = sys.executable
+    ) -> None:
+        self._python = python
         self._threads = threads
         self._options = tuple(options)
         self._process: subprocess.Popen[bytes] | None = None
@@ -64,11 +68,11 @@ class Embedded(Target):
         fabric.write_text(fabric_json(devices))
         ready.unlink(missing_ok=True)
         self._log = directory / "target.log"
-        command = [sys.executable, "-m", "target", "--fabric", str(fabric)]
-        command += ["--threads", str(self._threads), "--ready-file", str(ready), *self._options]
+        command = [self._python, "-m", "target", "--fabric", str(fabric.resolve())]
+        command += ["--threads", str(self._threads), "--ready-file", str(ready.resolve()), *self._options]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         deadline = time.monotonic() + START_SECONDS
         while not ready.exists():
