@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leads the hosts of a run through its steps, and their NICs through their budgets.
+
+The order that the protocol needs is kept here: a rank's detector speaks, its
+NIC's step entry is installed, and only when every rank's is, the senders are let
+go. When a rank's last byte is settled its step is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hosts.coordination import (
+    Bye,
+    Go,
+    Hello,
+    Message,
+    MessageError,
+    ReceiveDone,
+    StepBegin,
+    StepDone,
+    Trouble,
+    decode,
+    encode,
+)
+
+
+class RunError(Exception):
+    """The run can't go on: one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepBytes:
+    """A rank's byte state and the events of a step, as its NIC reports them."""
+
+    received: int
+    forgiven: int
+    outstanding: int
+    trimmed: int
+    events: dict[str, int]
+
+
+class Budgets(Protocol):
+    """What the coordinator asks of the control plane, for one host's NIC."""
+
+    async def open_step(self, begin: StepBegin) -> tuple[int, int]:
+        """Install the step; returns (p in ppm, budget in bytes)."""
+
+    async def close_step(self, host: str, step: int) -> None:
+        """OnAllReduceComplete."""
+
+    async def end_step(self, host: str, step: int) -> StepBytes:
+        """Read the step's state and events, and remove its entry: no flow of it is left."""
+
+
+class Progress(Protocol):
+    """Told after each step."""
+
+    def step_done(self, step: int, begins: Iterable[StepBegin], dones: Iterable[StepDone]) -> None: ...
+
+
+@dataclass(slots=True)
+class StepOutcome:
+    """Everything known of one host's step."""
+
+    begin: StepBegin
+    done: StepDone
+    p_ppm: int
+    budget: int
+    state: StepBytes | None
+
+
+@dataclass(slots=True)
+class _Peer:
+    host: str
+    writer: asyncio.StreamWriter
+
+
+@dataclass(slots=True)
+class Coordinator:
+    """Serves the hosts' socket until all have said Bye. hosts: every host that takes part."""
+
+    hosts: frozenset[str]
+    ranks: frozenset[str]
+    budgets: Budgets
+    progress: Progress
+    outcomes: list[StepOutcome] = field(default_factory=list)
+    byes: dict[str, Bye] = field(default_factory=dict)
+    _peers: dict[str, _Peer] = field(default_factory=dict)
+    _inbox: asyncio.Queue[Message | Exception] = field(default_factory=asyncio.Queue)
+
+    async def serve(self, path: Path) -> asyncio.Server:
+        """Listen on a Unix socket; hosts may connect from then on."""
+        return await asyncio.start_unix_server(self._connection, str(path), limit=1 << 22)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host = "?"
+        try:
+            while line := await reader.readline():
+                message = decode(line)
+                if isinstance(message, Hello):
+                    host = message.host
+                    self._peers[host] = _Peer(host, writer)
+                await self._inbox.put(message)
+            if host not in self.byes:
+                await self._inbox.put(RunError(f"{host}: its process ended in the middle of the run"))
+        except (MessageError, ConnectionError, asyncio.LimitOverrunError) as problem:
+            await self._inbox.put(RunError(f"{host}: {problem}"))
+
+    def failed(self, problem: str) -> None:
+        """Report from outside that the run can't go on."""
+        self._inbox.put_nowait(RunError(problem))
+
+    async def run(self, timeout_s: float) -> None:
+        """Lead the run. timeout_s: longest silence of all hosts. Raises RunError."""
+        begins: dict[str, StepBegin] = {}
+        dones: dict[str, StepDone] = {}
+        installed: dict[str, asyncio.Task[tuple[int, int]]] = {}
+        closing: list[asyncio.Task[None]] = []
+        while len(self.byes) < len(self.hosts):
+            try:
+                message = await asyncio.wait_for(self._inbox.get(), timeout_s)
+            except TimeoutError:
+                waiting = sorted(self.hosts - set(dones) - set(self.byes))
+                raise RunError(
+                    f"nothing was heard for {timeout_s:.0f} s from {', '.join(waiting)}: traffic is stuck"
+                ) from None
+            match message:
+                case Exception():
+                    raise message
+                case Trouble(host, why):
+                    raise RunError(f"{host}: {why}")
+                case StepBegin():
+                    begins[message.host] = message
+                    if message.host in self.ranks:
+                        installed[message.host] = asyncio.create_task(self.budgets.open_step(message))
+                    if begins.keys() == self.hosts:
+                        await asyncio.gather(*installed.values())
+                        self._let_go(begins)
+                case ReceiveDone(host, step):
+                    if host in self.ranks:
+                        closing.append(asyncio.create_task(self.budgets.close_step(host, step)))
+                case StepDone():
+                    dones[message.host] = message
+                    if dones.keys() == self.hosts:
+                        await asyncio.gather(*closing)
+                        await self._settle(begins, dones, installed)
+                        begins, dones, installed, closing = {}, {}, {}, []
+                case Bye(host):
+                    self.byes[host] = message
+                case Hello() | Go():
+                    pass
+
+    def _let_go(self, begins: dict[str, StepBegin]) -> None:
+        step = next(iter(begins.values())).step
+        if any(b.step != step for b in begins.values()):
+            raise RunError(f"hosts begin different steps: {sorted({b.step for b in begins.values()})}")
+        for host in self.hosts:
+            pairs = {o.key: o.qp for b in begins.values() for o in b.offers.get(host, ())}
+            self._peers[host].writer.write(encode(Go(step, pairs)))
+
+    async def _settle(
+        self,
+        begins: dict[str, StepBegin],
+        dones: dict[str, StepDone],
+        installed: dict[str, asyncio.Task[tuple[int, int]]],
+    ) -> None:
+        order = sorted(self.ranks)
+        states = await asyncio.gather(*(self.budgets.end_step(h, begins[h].step) for h in order))
+        by_host = dict(zip(order, states, strict=True))
+        for host in sorted(self.hosts):
+            p_ppm, budget = installed[host].result() if host in installed else (0, 0)
+            self.outcomes.append(StepOutcome(begins[host], dones[host], p_ppm, budget, by_host.get(host)))
+        self.progress.step_done(begins[order[0]].step, begins.values(), dones.values())
+
+    async def close(self) -> None:
+        """Hang up on every host."""
+        for peer in self._peers.values():
+            peer.writer.close()
+            with suppress(ConnectionError):
+                await peer.writer.wait_closed()
