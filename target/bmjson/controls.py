@@ -181,9 +181,7 @@ def _action_data(node: Node, action: Action) -> tuple[int, ...]:
     return args
 
 
-def _entry(
-    node: Node, key: tuple[KeyField, ...], actions: list[Action], program: Program
-) -> ConstEntry:
+def _entry(node: Node, key: tuple[KeyField, ...], actions: list[Action], program: Program) -> ConstEntry:
     node.keys("match_key action_entry", "priority source_info")
     fields: list[tuple[int, ...]] = []
     for part, field in zip(node["match_key"].elements(len(key)), key, strict=True):

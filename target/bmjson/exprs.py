@@ -29,7 +29,13 @@ _BINARY = {
     "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=", "and", "or",
     "two_comp_mod", "usat_cast", "sat_cast", "dereference_header_stack", "access_field",
 }  # fmt: skip
-_RENAMED = {"dereference_stack": "dereference_header_stack", "==h": "==", "!=h": "!=", "==b": "==", "!=b": "!="}
+_RENAMED = {
+    "dereference_stack": "dereference_header_stack",
+    "==h": "==",
+    "!=h": "!=",
+    "==b": "==",
+    "!=b": "!=",
+}
 _MAX_DEPTH = 200
 
 

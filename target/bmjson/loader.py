@@ -39,6 +39,11 @@ _ROOT_OPTIONAL = (
 )
 
 
+_CORE_ERRORS = (
+    "NoError PacketTooShort NoMatch StackOutOfBounds HeaderTooShort ParserTimeout ParserInvalidArgument"
+)
+
+
 def load(text: str) -> Program:
     """Read and check a BMv2 JSON. Raises JsonError."""
     root = parse(text)
@@ -160,8 +165,7 @@ def _aliases(root: Node, program: Program) -> None:
     for item in root.get("enums", []).elements():
         item.keys("name entries", "source_info")
     if not program.errors:
-        core = "NoError PacketTooShort NoMatch StackOutOfBounds HeaderTooShort ParserTimeout ParserInvalidArgument"
-        program.errors.update({name: i for i, name in enumerate(core.split())})
+        program.errors.update({name: i for i, name in enumerate(_CORE_ERRORS.split())})
 
 
 def _externs(root: Node, program: Program, exprs: ExprReader) -> None:
@@ -187,7 +191,8 @@ def _externs(root: Node, program: Program, exprs: ExprReader) -> None:
             item["rate_count"].fail("meters have 2 rates (RFC 2698)")
         target = exprs.field(item["result_target"]) if direct and item.has("result_target") else None
         size = 0 if direct else item["size"].integer(0, 2**31)
-        program.meters[name] = Meter(name, size, kind, 2, item["binding"].string() if direct else None, target)
+        bound = item["binding"].string() if direct else None
+        program.meters[name] = Meter(name, size, kind, 2, bound, target)
     for item in root.get("calculations", []).elements():
         item.keys("name id algo input", "source_info")
         name = _new_name(item, program.calculations)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Match-action pipelines -> C: one function per pipeline, a label per table or conditional."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Table
+from target.bmjson.node import JsonError
+from target.codegen.actions import action_name, may_exit
+from target.codegen.emitter import Emitter, c_u64, comment
+from target.codegen.exprs import ExprGen
+from target.codegen.layout import Layout, limbs
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """Where a key field lies in the key's words: bits `shift`.. of `word`, or whole words from `word` on."""
+
+    word: int
+    shift: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """What the engine's control side needs to know of a generated table."""
+
+    index: int
+    """Index in the program's array of tables, or -1: the table has no key and a constant default."""
+    parts: tuple[KeyPart, ...]
+    words: int
+    match: int
+    """enum sw_match"""
+    ranges: tuple[KeyPart, ...]
+
+
+def table_layout(table: Table, index: int) -> TableLayout:
+    """Pack the key's fields into 64-bit words: several small ones to a word, wide ones on words of their own."""
+    parts: list[KeyPart] = []
+    word, used = 0, 0
+    for field in table.key:
+        if field.width > 64:
+            if used:
+                word, used = word + 1, 0
+            parts.append(KeyPart(word, 0, field.width))
+            word += limbs(field.width)
+            continue
+        if used + field.width > 64:
+            word, used = word + 1, 0
+        parts.append(KeyPart(word, used, field.width))
+        used += field.width
+    words = word + (1 if used else 0)
+    ranges = tuple(p for p, f in zip(parts, table.key, strict=True) if f.match == "range")
+    for part in ranges:
+        if part.width > 64:
+            raise JsonError(f"{table.place}.key: range fields wider than 64 bits are not supported")
+    kinds = {f.match for f in table.key}
+    match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
+    return TableLayout(index, tuple(parts), words, match, ranges)
+
+
+def is_fixed(table: Table) -> bool:
+    """A table without a key whose default action can't change: p4c makes one of each direct action call."""
+    return (
+        not table.key
+        and table.default is not None
+        and table.default_const
+        and table.default_args_const
+        and not table.counters
+    )
+
+
+class ControlGen:
+    def __init__(self, layout: Layout, tables: dict[str, TableLayout], out: Emitter) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.tables = tables
+        self.out = out
+
+    def emit(self, pipeline: Pipeline) -> None:
+        """`static void run_<pipeline>(st, pkt, p)`."""
+        out = self.out
+        order = _order(pipeline)
+        self.names = {name: f"n{i}" for i, name in enumerate(order)}
+        head = f"static void run_{pipeline.name}(struct sw_state *st, struct sw_packet *pkt, struct phv *p)"
+        with out.block(head):
+            out.line("(void)st; (void)pkt; (void)p;")
+            out.line(self._goto(pipeline.init))
+            for name in order:
+                out.label(self.names[name])
+                with out.block():
+                    if name in pipeline.tables:
+                        self._table(pipeline.tables[name])
+                    elif name in pipeline.conditionals:
+                        cond = pipeline.conditionals[name]
+                        out.line(comment(f"{cond.name} {cond.source}"))
+                        gen = ExprGen(self.layout, out, place=f"conditional {name!r}")
+                        out.line(f"if ({gen.boolean(cond.condition)}) {self._goto(cond.true_next)}")
+                        out.line(self._goto(cond.false_next))
+                    else:
+                        call = pipeline.action_calls[name]
+                        self._call(call.action_id, "NULL", call.next)
+        out.line()
+
+    def _goto(self, target: str | None) -> str:
+        return "return;" if target is None else f"goto {self.names[target]};"
+
+    def _call(self, action_id: int, args: str, target: str | None) -> None:
+        action = self.program.actions[action_id]
+        if action.primitives:
+            self.out.line(f"{action_name(action)}(st, pkt, p, {args});")
+        if may_exit(action):
+            self.out.line("if (pkt->exit) return;")
+        self.out.line(self._goto(target))
+
+    def _args(self, action_id: int, values: tuple[int, ...]) -> str:
+        """Constant arguments as an array; its name, or NULL."""
+        words = arg_words(self.program.actions[action_id].params, values)
+        if not words:
+            return "NULL"
+        name = self.out.fresh("k")
+        self.out.line(f"static const uint64_t {name}[] = {{{', '.join(c_u64(w) for w in words)}}};")
+        return name
+
+    def _table(self, table: Table) -> None:
+        out = self.out
+        out.line(comment(f"table {table.name} {table.source}"))
+        if is_fixed(table):
+            assert table.default is not None
+            action_id, values = table.default
+            hit_miss = table.hit_miss
+            target = hit_miss[1] if hit_miss else table.next.get(action_id, table.default_next)
+            self._call(action_id, self._args(action_id, values), target)
+            return
+        info = self.tables[table.name]
+        out.line(f"const struct sw_table *t = &st->tables[{info.index}];")
+        out.line("struct sw_entry *e = NULL;")
+        if table.key:
+            self._key(table, info)
+            if info.match == 2:
+                out.line(f"e = sw_find_range(t, &table_info[{info.index}], k);")
+            else:
+                out.line(f"e = sw_find_{'masked' if info.match else 'exact'}(t, k, {info.words});")
+        if table.hit_miss:
+            out.line("const int hit = e != NULL;")
+        out.line("if (e == NULL) e = t->miss;")
+        if table.counters:
+            out.line("e->packets++; e->bytes += pkt->ingress_len;")
+        after = None
+        if table.hit_miss:
+            hit, miss = (self._goto(target) for target in table.hit_miss)
+            after = hit if hit == miss else f"if (hit) {hit} else {miss}"
+        with out.block("switch (e->action)"):
+            for action_id in table.action_ids:
+                action = self.program.actions[action_id]
+                with out.block(f"case {action_id}:"):
+                    if action.primitives:
+                        out.line(f"{action_name(action)}(st, pkt, p, e->args);")
+                    if may_exit(action):
+                        out.line("if (pkt->exit) return;")
+                    out.line(after or self._goto(table.next.get(action_id)))
+            default = self._goto(table.default_next)
+            out.line(f"default: {after or default}")
+
+    def _key(self, table: Table, info: TableLayout) -> None:
+        """`const uint64_t k[]`."""
+        gen = ExprGen(self.layout, self.out, place=table.place)
+        words: list[list[str]] = [[] for _ in range(info.words)]
+        for field, part in zip(table.key, info.parts, strict=True):
+            for offset, code in enumerate(self._key_words(field, gen)):
+                words[part.word + offset].append(f"({code} << {part.shift})" if part.shift else code)
+        joined = ", ".join(" | ".join(terms) for terms in words)
+        self.out.line(f"const uint64_t k[{info.words}] = {{{joined}}};")
+
+    def _key_words(self, field: KeyField, gen: ExprGen) -> list[str]:
+        assert isinstance(field.target, FieldRef)
+        ref = field.target
+        guard = self.layout.valid(ref.header) if ref.field != "$valid$" else "1"
+        mask = field.mask
+        if field.width <= 64:
+            code = gen.number(ref, field.width)
+            if mask is not None:
+                code = f"({code} & {c_u64(mask)})"
+            # The fields of an invalid header count as 0 in a key.
+            return [code if guard == "1" else f"({guard} ? {code} : 0)"]
+        n = limbs(field.width)
+        place = self.layout.field(ref)
+        codes = (
+            [f"(uint64_t){place}", f"(uint64_t)({place} >> 64)"]
+            if n == 2
+            else [f"{place}[{i}]" for i in range(n)]
+        )
+        if mask is not None:
+            codes = [f"({c} & {c_u64(mask >> 64 * i)})" for i, c in enumerate(codes)]
+        return codes if guard == "1" else [f"({guard} ? {c} : 0)" for c in codes]
+
+
+def arg_words(params: tuple[Param, ...], values: tuple[int, ...]) -> list[int]:
+    """Action arguments as the generated code reads them: each in one 64-bit word or more, low word first."""
+    words: list[int] = []
+    for param, value in zip(params, values, strict=True):
+        words.extend(value >> 64 * i & (2**64 - 1) for i in range(limbs(param.width)))
+    return words
+
+
+def _order(pipeline: Pipeline) -> list[str]:
+    """The reachable nodes, each before those it leads to."""
+    edges: dict[str, list[str | None]] = {}
+    for table in pipeline.tables.values():
+        edges[table.name] = [*table.next.values(), table.default_next, *(table.hit_miss or ())]
+    for cond in pipeline.conditionals.values():
+        edges[cond.name] = [cond.true_next, cond.false_next]
+    for call in pipeline.action_calls.values():
+        edges[call.name] = [call.next]
+    done: set[str] = set()
+    order: list[str] = []
+    if pipeline.init is None:
+        return order
+    stack = [(pipeline.init, iter(edges[pipeline.init]))]
+    done.add(pipeline.init)
+    while stack:
+        name, rest = stack[-1]
+        target = next(rest, "")
+        if target == "":
+            order.append(name)
+            stack.pop()
+        elif target is not None and target not in done:
+            done.add(target)
+            stack.append((target, iter(edges[target])))
+    return order[::-1]

@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions -> C.
+
+BMv2 computes with integers of unlimited size and cuts a value only where it is stored or masked. Here each
+expression has bounds (exact, from the fields' widths), and is asked for its low `need` bits, or for the exact value
+(`need` None). An expression whose bounds fit n limbs, or of which only n limbs are needed, is computed in n limbs,
+modulo 2^(64 n): one limb is a uint64_t, two an unsigned __int128, more an array. A value whose lower bound is
+negative is held in two's complement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from target.bmjson.model import (
+    BoolConst,
+    Const,
+    Expr,
+    FieldRef,
+    FieldType,
+    HeaderRef,
+    Local,
+    Lookahead,
+    Op,
+    Param,
+    RegisterRef,
+    StackField,
+    StackRef,
+)
+from target.bmjson.node import JsonError
+from target.codegen.emitter import Emitter, c_u64
+from target.codegen.layout import Layout, ctype, limbs
+
+MAX_LIMBS = 128
+"""Widest intermediate value: 8192 bits."""
+
+_COMPARE = {"==", "!=", "<", "<=", ">", ">="}
+_BOOLEAN = {"and", "or", "not", "valid", "d2b"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A computed value. `code`: a C expression of uint64_t (1 limb) or sw_u128 (2), or an array's name."""
+
+    code: str
+    limbs: int
+    low: int
+    high: int
+    exact: bool
+    """Whether the limbs hold the value itself, within low..high; else only the bits asked for are right."""
+
+
+def limbs_for(low: int, high: int) -> int:
+    """Limbs that hold every value in low..high: unsigned if low >= 0, else two's complement."""
+    if low >= 0:
+        return max(1, limbs(high.bit_length()))
+    bits = max((-low - 1).bit_length(), high.bit_length() if high > 0 else 0) + 1
+    return limbs(bits)
+
+
+class ExprGen:
+    """Generates expressions for one function, which has `p` (the phv), `st` and `a` (arguments) in scope."""
+
+    def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...] = (), place: str = "") -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.out = out
+        self.params = params
+        self.place = place
+        self._bounds: dict[int, tuple[int, int]] = {}
+        self._keep: list[Expr] = []
+
+    def fail(self, message: str) -> JsonError:
+        return JsonError(f"{self.place}: {message}")
+
+    # --- bounds
+
+    def bounds(self, e: Expr) -> tuple[int, int]:
+        found = self._bounds.get(id(e))
+        if found is None:
+            found = self._compute_bounds(e)
+            self._bounds[id(e)] = found
+            self._keep.append(e)
+        return found
+
+    def _width_bounds(self, width: int, signed: bool = False) -> tuple[int, int]:
+        return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+
+    def _compute_bounds(self, e: Expr) -> tuple[int, int]:
+        if isinstance(e, Const):
+            return e.value, e.value
+        if isinstance(e, FieldRef):
+            kind = self.program.field_type(e)
+            return self._width_bounds(kind.width, kind.signed)
+        if isinstance(e, StackField):
+            header_type = self.program.stacks[e.stack].type
+            kind = header_type.fields[header_type.index(e.field)]
+            return self._width_bounds(kind.width, kind.signed)
+        if isinstance(e, Lookahead):
+            return self._width_bounds(e.width)
+        if isinstance(e, Local):
+            return self._width_bounds(self.params[e.index].width)
+        if isinstance(e, RegisterRef):
+            return self._width_bounds(self.program.registers[e.array].width)
+        if isinstance(e, BoolConst | HeaderRef | StackRef):
+            return 0, 1
+        return self._op_bounds(e)
+
+    def _op_bounds(self, e: Op) -> tuple[int, int]:
+        op = e.op
+        if op in _COMPARE or op in _BOOLEAN or op == "b2d":
+            return 0, 1
+        if op in ("last_stack_index", "size_stack"):
+            return -1, 255
+        if op == "access_field":
+            kind = self._accessed(e)
+            return self._width_bounds(kind.width, kind.signed)
+        if op == "~":
+            assert e.right is not None
+            low, high = self.bounds(e.right)
+            return -high - 1, -low - 1
+        if e.left is None or e.right is None:
+            raise self.fail(f"operator {op!r} needs two operands")
+        left, right = self.bounds(e.left), self.bounds(e.right)
+        if op == "?":
+            return min(left[0], right[0]), max(left[1], right[1])
+        if op == "+":
+            return left[0] + right[0], left[1] + right[1]
+        if op == "-":
+            return left[0] - right[1], left[1] - right[0]
+        if op == "*":
+            products = [a * b for a in left for b in right]
+            return min(products), max(products)
+        if op in ("&", "|", "^"):
+            return self._bit_bounds(op, left, right)
+        if op == "<<":
+            low, high = max(0, right[0]), min(right[1], 64 * MAX_LIMBS)
+            return min(left[0] << low, left[0] << high), max(left[1] << low, left[1] << high)
+        if op == ">>":
+            low, high = max(0, right[0]), min(max(0, right[1]), 64 * MAX_LIMBS)
+            return min(left[0] >> low, left[0] >> high), max(left[1] >> low, left[1] >> high)
+        if op == "/":
+            return 0, max(0, left[1])
+        if op == "%":
+            return 0, max(0, min(left[1], right[1] - 1 if right[1] > 0 else 0))
+        if op in ("two_comp_mod", "sat_cast", "usat_cast"):
+            low, high = self._width_bounds(self._const(e.right, op), op != "usat_cast")
+            if low <= left[0] and left[1] <= high:
+                return left
+            if op == "two_comp_mod":
+                return low, high
+            return min(max(left[0], low), high), min(max(left[1], low), high)
+        raise self.fail(f"operator {op!r} is not supported here")
+
+    @staticmethod
+    def _bit_bounds(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+        if op == "&":
+            if left[0] >= 0 and right[0] >= 0:
+                return 0, min(left[1], right[1])
+            if left[0] >= 0:
+                return 0, left[1]
+            if right[0] >= 0:
+                return 0, right[1]
+        bits = max(max(b.bit_length(), (~a).bit_length() if a < 0 else 0) for a, b in (left, right))
+        return (0 if left[0] >= 0 and right[0] >= 0 else -(1 << bits)), (1 << bits) - 1
+
+    def _const(self, e: Expr | None, what: str) -> int:
+        if not isinstance(e, Const) or not 1 <= e.value <= 4096:
+            raise self.fail(f"{what!r} needs a constant width")
+        return e.value
+
+    def _accessed(self, e: Op) -> FieldType:
+        header_type = self.layout.type_of(e.left)
+        index = e.right.value if isinstance(e.right, Const) else -1
+        if header_type is None or not 0 <= index < len(header_type.fields):
+            raise self.fail("'access_field' needs a header and one of its fields")
+        return header_type.fields[index]
+
+    # --- values
+
+    def is_bool(self, e: Expr) -> bool:
+        if isinstance(e, BoolConst):
+            return True
+        if isinstance(e, Op):
+            if e.op == "?":
+                return e.left is not None and self.is_bool(e.left)
+            return e.op in _COMPARE or e.op in _BOOLEAN
+        return False
+
+    def const(self, value: int, n: int) -> str:
+        if n == 1:
+            return c_u64(value)
+        value &= (1 << 64 * n) - 1
+        words = [value >> 64 * i & (2**64 - 1) for i in range(n)]
+        if n == 2:
+            return f"SW_U128({c_u64(words[1])}, {c_u64(words[0])})"
+        name = self.out.fresh("c")
+        self.out.line(f"static const uint64_t {name}[{n}] = {{{', '.join(c_u64(w) for w in words)}}};")
+        return name
+
+    def resize(self, v: Value, n: int) -> str:
+        """`v` in n limbs: extended by its sign, or cut."""
+        if v.limbs == n:
+            return v.code
+        signed = v.low < 0
+        if n == 1:
+            return f"{v.code}[0]" if v.limbs > 2 else f"(uint64_t){v.code}"
+        if n == 2:
+            if v.limbs > 2:
+                return f"sw_wide_to128({v.code})"
+            return f"(sw_u128)(sw_i128)(int64_t){v.code}" if signed else f"(sw_u128){v.code}"
+        name = self.out.fresh()
+        self.out.line(f"uint64_t {name}[{n}];")
+        if v.limbs == 1:
+            self.out.line(f"sw_wide_set({name}, {n}, {v.code}, {f'(int64_t){v.code} < 0' if signed else 0});")
+        elif v.limbs == 2:
+            sign = f"(sw_i128){v.code} < 0" if signed else 0
+            self.out.line(f"sw_wide_set128({name}, {n}, {v.code}, {sign});")
+        else:
+            self.out.line(f"sw_wide_resize({name}, {n}, {v.code}, {v.limbs}, {int(signed)});")
+        return name
+
+    def store(self, code: str, n: int) -> str:
+        """Keep a computed value in a variable; its name."""
+        name = self.out.fresh()
+        self.out.line(f"{'uint64_t' if n == 1 else 'sw_u128'} {name} = {code};")
+        return name
+
+    def value(self, e: Expr, need: int | None = None) -> Value:
+        """The value of a data expression: its low `need` bits, or all of it."""
+        low, high = self.bounds(e)
+        n = limbs_for(low, high)
+        exact = True
+        if need is not None and limbs(need) < n:
+            n, exact = limbs(need), False
+        if n > MAX_LIMBS:
+            raise self.fail(f"an intermediate value of {n * 64} bits is too wide, at most {64 * MAX_LIMBS}")
+        if isinstance(e, Const):
+            return Value(self.const(e.value, n), n, low, high, exact)
+        if self.is_bool(e):
+            return Value(f"(uint64_t)({self.boolean(e)})", 1, 0, 1, True)
+        if isinstance(e, Op):
+            return Value(self._op(e, n, exact), n, low, high, exact)
+        return self._load(e, low, high)
+
+    def number(self, e: Expr, width: int = 64) -> str:
+        """The low `width` (1..64) bits of a value as a uint64_t, masked."""
+        v = self.value(e, width)
+        code = self.resize(v, 1)
+        if (v.exact and v.low >= 0 and v.high >> width == 0) or width == 64:
+            return code
+        return f"({code} & {c_u64((1 << width) - 1)})"
+
+    def exact_u64(self, e: Expr) -> str:
+        """A value as a uint64_t index or amount; what does not fit becomes UINT64_MAX."""
+        v = self.value(e)
+        if v.low < 0:
+            v = self.value(Op("&", e, Const(2**64 - 1)))
+        if v.limbs == 1:
+            return v.code
+        if v.limbs == 2:
+            t = self.store(v.code, 2)
+            return f"({t} >> 64 ? UINT64_MAX : (uint64_t){t})"
+        raise self.fail("an index or shift amount wider than 128 bits is not supported")
+
+    def _load(self, e: Expr, low: int, high: int) -> Value:
+        n = limbs_for(low, high)
+        width = max(high.bit_length(), 1) + (1 if low < 0 else 0)
+        if isinstance(e, FieldRef):
+            if e.field == "$valid$":
+                return Value(f"(uint64_t){self.layout.valid(e.header)}", 1, 0, 1, True)
+            return self._extend(self.layout.field(e), width, n, low, high)
+        if isinstance(e, Local):
+            word = sum(limbs(p.width) for p in self.params[: e.index])
+            codes = {1: f"a[{word}]", 2: f"SW_U128(a[{word + 1}], a[{word}])"}
+            return Value(codes.get(n, f"(a + {word})"), n, low, high, True)
+        if isinstance(e, Lookahead):
+            return Value(self._lookahead(e, n), n, low, high, True)
+        if isinstance(e, RegisterRef):
+            return self._register(e, n, low, high)
+        if isinstance(e, StackField):
+            stack = self.program.stacks[e.stack]
+            index = f"(uint64_t)p->s{self.layout.stack_index[e.stack]}_next - 1"
+            return self._stack_field(list(stack.headers), index, e.field, width, low, high)
+        raise self.fail("this is not a value")
+
+    def _extend(self, code: str, width: int, n: int, low: int, high: int) -> Value:
+        if n == 1:
+            code = f"(uint64_t){code}"
+        if low < 0:
+            if n <= 2:
+                code = f"sw_sext{64 * n}({code}, {width})"
+            else:
+                name = self.out.fresh()
+                self.out.line(f"uint64_t {name}[{n}];")
+                self.out.line(f"sw_wide_copy({name}, {code}, {n});")
+                self.out.line(f"sw_wide_trunc({name}, {n}, {width}, 1);")
+                code = name
+        return Value(code, n, low, high, True)
+
+    def _lookahead(self, e: Lookahead, n: int) -> str:
+        # The parser emits the check for enough data before it reads.
+        if n == 1:
+            return f"sw_get_bits(d + off, {e.offset}, {e.width})"
+        if n == 2:
+            return f"sw_get_bits128(d + off, {e.offset}, {e.width})"
+        name = self.out.fresh()
+        self.out.line(f"uint64_t {name}[{n}];")
+        self.out.line(f"sw_get_wide({name}, d + off, {e.offset}, {e.width});")
+        return name
+
+    def _register(self, e: RegisterRef, n: int, low: int, high: int) -> Value:
+        register = self.program.registers[e.array]
+        index = list(self.program.registers).index(e.array)
+        i = self.store(self.exact_u64(e.index), 1)
+        name = self.out.fresh()
+        kind = "uint64_t" if n == 1 else "sw_u128"
+        if n <= 2:
+            cell = f"((const {ctype(register.width)} *)st->registers[{index}])[{i}]"
+            self.out.line(f"{kind} {name} = {i} < {register.size}u ? {cell} : (st->index_errors++, 0);")
+        else:
+            self.out.line(f"uint64_t {name}[{n}] = {{0}};")
+            cell = f"(const uint64_t *)st->registers[{index}] + {i} * {n}"
+            self.out.line(f"if ({i} < {register.size}u) sw_wide_copy({name}, {cell}, {n});")
+            self.out.line("else st->index_errors++;")
+        return Value(name, n, low, high, True)
+
+    def _stack_field(
+        self, headers: list[str], index: str, field: str, width: int, low: int, high: int
+    ) -> Value:
+        n = limbs_for(low, high)
+        name = self.out.fresh()
+        refs = [FieldRef(h, field) for h in headers]
+        if n <= 2:
+            self.out.line(f"{'uint64_t' if n == 1 else 'sw_u128'} {name} = 0;")
+        else:
+            self.out.line(f"uint64_t {name}[{n}] = {{0}};")
+        with self.out.block(f"switch ({index})"):
+            for i, ref in enumerate(refs):
+                code = self.layout.field(ref)
+                copy = f"{name} = {code};" if n <= 2 else f"sw_wide_copy({name}, {code}, {n});"
+                self.out.line(f"case {i}: {copy} break;")
+            self.out.line("default: st->index_errors++;")
+        return self._extend(name, width, n, low, high) if low < 0 else Value(name, n, low, high, True)
+
+    # --- operators
+
+    def _op(self, e: Op, n: int, exact: bool) -> str:
+        op = e.op
+        if op in ("+", "-", "*", "&", "|", "^"):
+            assert e.left is not None and e.right is not None
+            return self._modular(op, e.left, e.right, n)
+        if op == "~":
+            assert e.right is not None
+            code = self.resize(self.value(e.right, 64 * n), n)
+            if n <= 2:
+                return f"(~{code})"
+            return self._wide("not", n, code)
+        if op == "b2d":
+            assert e.right is not None
+            return f"(uint64_t)({self.boolean(e.right)})"
+        if op in ("<<", ">>"):
+            return self._shift(e, n)
+        if op == "?":
+            return self._choose(e, n)
+        if op in ("/", "%"):
+            return self._divide(e, n)
+        if op in ("two_comp_mod", "sat_cast", "usat_cast"):
+            return self._cast(e, n)
+        if op in ("last_stack_index", "size_stack"):
+            if not isinstance(e.right, StackRef):
+                raise self.fail(f"{op!r} needs a header stack")
+            code = f"(uint64_t)p->s{self.layout.stack_index[e.right.name]}_next"
+            return f"({code} - 1)" if op == "last_stack_index" else code
+        if op == "access_field":
+            kind = self._accessed(e)
+            low, high = self.bounds(e)
+            if isinstance(e.left, HeaderRef):
+                return self._load(FieldRef(e.left.name, kind.name), low, high).code
+            assert isinstance(e.left, Op) and isinstance(e.left.left, StackRef) and e.left.right is not None
+            stack = self.program.stacks[e.left.left.name]
+            index = self.exact_u64(e.left.right)
+            return self._stack_field(list(stack.headers), index, kind.name, kind.width, low, high).code
+        raise self.fail(f"operator {op!r} is not supported here")
+
+    def _wide(self, name: str, n: int, *args: str) -> str:
+        result = self.out.fresh()
+        self.out.line(f"uint64_t {result}[{n}];")
+        self.out.line(f"sw_wide_{name}({result}, {', '.join(args)}, {n});")
+        return result
+
+    def _modular(self, op: str, left: Expr, right: Expr, n: int) -> str:
+        need = 64 * n
+        if op == "&":
+            # A mask that keeps whatever the other side can hold is no work at all.
+            for value, mask in ((left, right), (right, left)):
+                if isinstance(mask, Const) and mask.value >= 0:
+                    low, high = self.bounds(value)
+                    ones = mask.value & (mask.value + 1) == 0
+                    if ones and low >= 0 and high <= mask.value:
+                        return self.resize(self.value(value, need), n)
+                    need = min(need, max(1, mask.value.bit_length()))
+        a = self.resize(self.value(left, need), n)
+        b = self.resize(self.value(right, need), n)
+        if n <= 2:
+            return f"({a} {op} {b})"
+        names = {"+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor"}
+        return self._wide(names[op], n, a, b)
+
+    def _shift(self, e: Op, n: int) -> str:
+        assert e.left is not None and e.right is not None
+        low, high = self.bounds(e.right)
+        if low < 0:
+            raise self.fail("a negative shift amount is not supported")
+        amount = str(e.right.value) if isinstance(e.right, Const) else self.exact_u64(e.right)
+        if e.op == "<<":
+            code = self.resize(self.value(e.left, 64 * n), n)
+            if n <= 2 and high < 64 * n and isinstance(e.right, Const):
+                return f"({code} << {amount})"
+            if n <= 2:
+                return f"sw_shl{64 * n}({code}, {amount})"
+            return self._wide("shl", n, code, amount)
+        v = self.value(e.left)
+        if v.limbs <= 2:
+            bits = 64 * v.limbs
+            if v.low >= 0 and high < bits and isinstance(e.right, Const):
+                code = f"({v.code} >> {amount})"
+            else:
+                code = f"sw_{'sar' if v.low < 0 else 'shr'}{bits}({v.code}, {amount})"
+            return self.resize(Value(code, v.limbs, v.low, v.high, True), n)
+        if n <= 2 and isinstance(e.right, Const) and v.low >= 0 and e.right.value + 64 * n <= 64 * v.limbs:
+            # A slice of a wide value: pick its limbs.
+            limb, bit = divmod(e.right.value, 64)
+            word = [f"{v.code}[{limb + i}]" for i in range(min(n + 1, v.limbs - limb))]
+            if bit:
+                parts = [
+                    f"({word[i]} >> {bit} | {word[i + 1]} << {64 - bit})"
+                    if i + 1 < len(word)
+                    else f"({word[i]} >> {bit})"
+                    for i in range(n)
+                ]
+            else:
+                parts = word[:n]
+            return parts[0] if n == 1 else f"SW_U128({parts[1]}, {parts[0]})"
+        result = self.out.fresh()
+        self.out.line(f"uint64_t {result}[{v.limbs}];")
+        self.out.line(f"sw_wide_shr({result}, {v.code}, {amount}, {v.limbs}, {int(v.low < 0)});")
+        return self.resize(Value(result, v.limbs, v.low, v.high, True), n)
+
+    def _choose(self, e: Op, n: int) -> str:
+        assert e.cond is not None and e.left is not None and e.right is not None
+        cond = self.boolean(e.cond)
+        name = self.out.fresh()
+        if n <= 2:
+            kind = "uint64_t" if n == 1 else "sw_u128"
+            self.out.line(f"{kind} {name};")
+        else:
+            self.out.line(f"uint64_t {name}[{n}];")
+        for head, part in ((f"if ({cond})", e.left), ("else", e.right)):
+            with self.out.block(head):
+                code = self.resize(self.value(part, 64 * n), n)
+                self.out.line(f"{name} = {code};" if n <= 2 else f"sw_wide_copy({name}, {code}, {n});")
+        return name
+
+    def _divide(self, e: Op, n: int) -> str:
+        assert e.left is not None and e.right is not None
+        a, b = self.value(e.left), self.value(e.right)
+        width = max(a.limbs, b.limbs)
+        if a.low < 0 or b.low < 0:
+            raise self.fail("division of signed values is not supported")
+        if width > 2:
+            raise self.fail("division of values wider than 128 bits is not supported")
+        dividend, divisor = self.resize(a, width), self.store(self.resize(b, width), width)
+        code = f"({divisor} ? {dividend} {e.op} {divisor} : 0)"
+        return self.resize(Value(code, width, 0, a.high, True), n)
+
+    def _cast(self, e: Op, n: int) -> str:
+        assert e.left is not None
+        width = self._const(e.right, e.op)
+        low, high = self._width_bounds(width, e.op != "usat_cast")
+        inner = self.bounds(e.left)
+        if low <= inner[0] and inner[1] <= high:
+            return self.resize(self.value(e.left, 64 * n), n)
+        if e.op == "two_comp_mod":
+            m = limbs(width)
+            code = self.resize(self.value(e.left, width), m)
+            if m <= 2:
+                code = f"sw_sext{64 * m}({code}, {width})"
+            else:
+                name = self._wide_copy(code, m)
+                self.out.line(f"sw_wide_trunc({name}, {m}, {width}, 1);")
+                code = name
+            return self.resize(Value(code, m, low, high, True), n)
+        v = self.value(e.left)
+        m = max(v.limbs, limbs_for(min(low, v.low), max(high, v.high)))
+        code = self.resize(v, m)
+        signed = min(low, v.low) < 0
+        if m <= 2:
+            name = self.store(code, m)
+            kind = ("int64_t" if m == 1 else "sw_i128") if signed else ("uint64_t" if m == 1 else "sw_u128")
+            for test, limit in (("<", low), (">", high)):
+                if (v.low < low) if test == "<" else (v.high > high):
+                    bound = self.const(limit, m)
+                    self.out.line(f"if (({kind}){name} {test} ({kind}){bound}) {name} = {bound};")
+            return self.resize(Value(name, m, low, high, True), n)
+        name = self._wide_copy(code, m)
+        low_name, high_name = self.const(low, m), self.const(high, m)
+        self.out.line(
+            f"if (sw_wide_lt({name}, {low_name}, {m}, {int(signed)})) sw_wide_copy({name}, {low_name}, {m});"
+        )
+        self.out.line(
+            f"else if (sw_wide_lt({high_name}, {name}, {m}, {int(signed)}))"
+            f" sw_wide_copy({name}, {high_name}, {m});"
+        )
+        return self.resize(Value(name, m, low, high, True), n)
+
+    def _wide_copy(self, code: str, n: int) -> str:
+        name = self.out.fresh()
+        self.out.line(f"uint64_t {name}[{n}];")
+        self.out.line(f"sw_wide_copy({name}, {code}, {n});")
+        return name
+
+    # --- booleans
+
+    def boolean(self, e: Expr) -> str:
+        """A C expression that is 0 or not 0."""
+        if isinstance(e, BoolConst):
+            return str(int(e.value))
+        if not isinstance(e, Op) or not self.is_bool(e):
+            raise self.fail("expected a boolean expression")
+        op = e.op
+        if op == "not":
+            assert e.right is not None
+            return f"(!{self.boolean(e.right)})"
+        if op in ("and", "or"):
+            assert e.left is not None and e.right is not None
+            return f"({self.boolean(e.left)} {'&&' if op == 'and' else '||'} {self.boolean(e.right)})"
+        if op == "valid":
+            return self._validity(e.right)
+        if op == "d2b":
+            assert e.right is not None
+            v = self.value(e.right)
+            return f"({v.code} != 0)" if v.limbs <= 2 else f"(!{self._is_zero(v)})"
+        if op == "?":
+            assert e.cond is not None and e.left is not None and e.right is not None
+            return f"({self.boolean(e.cond)} ? {self.boolean(e.left)} : {self.boolean(e.right)})"
+        assert e.left is not None and e.right is not None
+        if op in ("==", "!=") and self.is_bool(e.left):
+            return f"(!{self.boolean(e.left)} {op} !{self.boolean(e.right)})"
+        if op in ("==", "!=") and self.layout.type_of(e.left) is not None:
+            return self._headers_equal(e)
+        return self._compare(op, e.left, e.right)
+
+    def _is_zero(self, v: Value) -> str:
+        return f"sw_wide_eq({v.code}, {self.const(0, v.limbs)}, {v.limbs})"
+
+    def _validity(self, e: Expr | None) -> str:
+        if isinstance(e, HeaderRef):
+            return self.layout.valid(e.name)
+        if isinstance(e, Op) and e.op == "dereference_header_stack" and isinstance(e.left, StackRef):
+            assert e.right is not None
+            index, name = self.exact_u64(e.right), self.out.fresh()
+            self.out.line(f"int {name} = 0;")
+            with self.out.block(f"switch ({index})"):
+                for i, header in enumerate(self.program.stacks[e.left.name].headers):
+                    self.out.line(f"case {i}: {name} = {self.layout.valid(header)}; break;")
+                self.out.line("default: st->index_errors++;")
+            return name
+        raise self.fail("'valid' needs a header")
+
+    def _compare(self, op: str, left: Expr, right: Expr) -> str:
+        a, b = self.value(left), self.value(right)
+        low, high = min(a.low, b.low), max(a.high, b.high)
+        n = limbs_for(low, high)
+        x, y = self.resize(a, n), self.resize(b, n)
+        if n <= 2:
+            if low < 0 and op not in ("==", "!="):
+                kind = "int64_t" if n == 1 else "sw_i128"
+                return f"(({kind}){x} {op} ({kind}){y})"
+            return f"({x} {op} {y})"
+        signed = int(low < 0)
+        if op in ("==", "!="):
+            return f"({'!' if op == '!=' else ''}sw_wide_eq({x}, {y}, {n}))"
+        if op in ("<", ">="):
+            return f"({'!' if op == '>=' else ''}sw_wide_lt({x}, {y}, {n}, {signed}))"
+        return f"({'!' if op == '<=' else ''}sw_wide_lt({y}, {x}, {n}, {signed}))"
+
+    def _headers_equal(self, e: Op) -> str:
+        if not isinstance(e.left, HeaderRef) or not isinstance(e.right, HeaderRef):
+            raise self.fail("comparing elements of a header stack is not supported")
+        header_type = self.program.headers[e.left.name].type
+        if header_type is not self.program.headers[e.right.name].type:
+            raise self.fail("headers of different types can't be compared")
+        same = [
+            self._compare("==", FieldRef(e.left.name, f.name), FieldRef(e.right.name, f.name))
+            for f in header_type.fields
+        ]
+        va, vb = self.layout.valid(e.left.name), self.layout.valid(e.right.name)
+        equal = f"({va} == {vb} && (!{va} || ({' && '.join(same) or '1'})))"
+        return equal if e.op == "==" else f"(!{equal})"

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parser -> one C function: a label per state, gotos between them."""
+
+from __future__ import annotations
+
+from target.bmjson.model import (
+    Advance,
+    Expr,
+    Extract,
+    Lookahead,
+    ParserOp,
+    ParseState,
+    SetField,
+    Transition,
+    Verify,
+)
+from target.bmjson.node import JsonError
+from target.codegen.deparser import checksum_test
+from target.codegen.emitter import Emitter, c_u64, comment
+from target.codegen.exprs import ExprGen
+from target.codegen.layout import Layout, ctype, limbs, walk
+from target.codegen.primitives import PrimitiveGen
+
+STATE_LIMIT = 4096
+"""States that one packet may enter where the parser has a loop."""
+
+
+class ParserGen:
+    def __init__(self, layout: Layout, out: Emitter) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.out = out
+        self.gen = ExprGen(layout, out, place="parser")
+        self.prims = PrimitiveGen(layout, out, (), "parser")
+        self.names = {name: f"s{i}" for i, name in enumerate(self.program.parser.states)}
+        self.loops = self._has_loop()
+
+    def _has_loop(self) -> bool:
+        states = self.program.parser.states
+        done: dict[str, int] = {}
+        stack: list[tuple[str, int]] = []
+        for start in states:
+            if start in done:
+                continue
+            stack.append((start, 0))
+            done[start] = 1
+            while stack:
+                name, i = stack.pop()
+                transitions = states[name].transitions
+                if i == len(transitions):
+                    done[name] = 2
+                    continue
+                stack.append((name, i + 1))
+                target = transitions[i].next_state
+                if target is not None and done.get(target) == 1:
+                    return True
+                if target is not None and target not in done:
+                    done[target] = 1
+                    stack.append((target, 0))
+        return False
+
+    def _error(self, name: str) -> int:
+        return self.program.errors.get(name, 0)
+
+    def _need(self, amount: str, error: str = "PacketTooShort") -> None:
+        self.out.line(f"if (pkt->len - off < {amount}) {{ error = {self._error(error)}; goto done; }}")
+
+    def emit(self) -> None:
+        out = self.out
+        with out.block("static void run_parser(struct sw_state *st, struct sw_packet *pkt, struct phv *p)"):
+            out.line("const uint8_t *d = pkt->data;")
+            out.line(f"uint32_t off = 0, error = {self._error('NoError')};")
+            if self.loops:
+                out.line("uint32_t states = 0;")
+            out.line("(void)d; (void)p;")
+            init = self.program.parser.init_state
+            out.line(f"goto {self.names[init] if init is not None else 'done'};")
+            for state in self.program.parser.states.values():
+                self._state(state)
+            out.label("done")
+            out.line("pkt->parsed = off;")
+            no_error = self._error("NoError")
+            out.line(f"if (error != {no_error}) st->parser_errors++;")
+            self._set_standard("standard_metadata.parser_error", "error")
+            self._verify_checksums()
+        out.line()
+
+    def _set_standard(self, name: str, code: str) -> None:
+        ref = self.program.standard(name)
+        if ref is not None and self.layout.is_live(ref):
+            width = self.program.field_type(ref).width
+            if width < 32:
+                code = f"({code}) & {(1 << width) - 1}u"
+            self.out.line(f"{self.layout.field(ref)} = {code};")
+
+    def _verify_checksums(self) -> None:
+        checks = [c for c in self.program.checksums if c.verify]
+        error = self.program.standard("standard_metadata.checksum_error")
+        if not checks or error is None or not self.layout.is_live(error):
+            return
+        place = self.layout.field(error)
+        self.out.line(f"{place} = 0;")
+        for check in checks:
+            with self.out.block():
+                calc, test = checksum_test(check, self.layout, self.out)
+                code = self.gen.resize(self.gen.value(check.target), 1)
+                self.out.line(f"if ({test} && {calc} != {code}) {place} = 1;")
+
+    def _state(self, state: ParseState) -> None:
+        out = self.out
+        out.label(self.names[state.name])
+        out.line(comment(f"state {state.name}"))
+        with out.block():
+            if self.loops:
+                error = self._error("ParserTimeout")
+                out.line(f"if (++states > {STATE_LIMIT}) {{ error = {error}; goto done; }}")
+            for op in state.ops:
+                with out.block():
+                    self._op(op, state)
+            self._select(state)
+
+    def _op(self, op: ParserOp, state: ParseState) -> None:
+        out = self.out
+        self.gen.place = f"parser state {state.name!r}"
+        if isinstance(op, Extract):
+            self._extract(op)
+        elif isinstance(op, SetField):
+            self._lookaheads(op.source)
+            self.prims.gen.place = self.gen.place
+            self.prims.store(op.dest, op.source)
+        elif isinstance(op, Verify):
+            test = self.gen.boolean(op.condition)
+            out.line(f"if (!{test}) {{ error = (uint32_t){self.gen.number(op.error, 32)}; goto done; }}")
+        elif isinstance(op, Advance):
+            self._lookaheads(op.bits)
+            bits = self.gen.store(self.gen.number(op.bits, 32), 1)
+            error = self._error("ParserInvalidArgument")
+            out.line(f"if ({bits} % 8) {{ error = {error}; goto done; }}")
+            self._need(f"{bits} / 8")
+            out.line(f"off += (uint32_t)({bits} / 8);")
+        else:
+            self.prims.emit(op)
+
+    def _lookaheads(self, expr: Expr) -> None:
+        """Check that there is enough data for every lookahead of an expression."""
+        ends = [e.offset + e.width for e in walk(expr) if isinstance(e, Lookahead)]
+        if ends:
+            self._need(f"{(max(ends) + 7) // 8}u")
+
+    def _extract(self, op: Extract) -> None:
+        out, layout = self.out, self.layout
+        if not op.is_stack:
+            header = self.program.headers[op.target]
+            self._need(f"{header.type.width // 8}u")
+            self._unpack(op.target)
+            out.line(f"off += {header.type.width // 8};")
+            if op.target in layout.stack_of:
+                # Extracting an element by its index moves the cursor past it, as p4c expects of `next`.
+                stack = layout.stack_of[op.target]
+                position = self.program.stacks[stack].headers.index(op.target) + 1
+                cursor = f"p->s{layout.stack_index[stack]}_next"
+                out.line(f"if ({cursor} < {position}) {cursor} = {position};")
+            return
+        stack_ = self.program.stacks[op.target]
+        cursor = f"p->s{layout.stack_index[op.target]}_next"
+        size = stack_.type.width // 8
+        error = self._error("StackOutOfBounds")
+        out.line(f"if ({cursor} >= {len(stack_.headers)}) {{ error = {error}; goto done; }}")
+        self._need(f"{size}u")
+        with out.block(f"switch ({cursor})"):
+            for i, name in enumerate(stack_.headers):
+                with out.block(f"case {i}:", " break;"):
+                    self._unpack(name)
+        out.line(f"{cursor}++;")
+        out.line(f"off += {size};")
+
+    def _unpack(self, name: str) -> None:
+        """Mark valid, remember the place, load the live fields."""
+        out, layout = self.out, self.layout
+        out.line(f"{layout.valid(name)} = 1; {comment(name)}")
+        out.line(f"{layout.offset(name)} = (uint16_t)off;")
+        for ref in layout.live_fields(name):
+            width, bit, place = self.program.field_type(ref).width, layout.bit_offset(ref), layout.field(ref)
+            if width <= 64:
+                out.line(f"{place} = ({ctype(width)})sw_get_bits(d + off, {bit}, {width});")
+            elif width <= 128:
+                out.line(f"{place} = sw_get_bits128(d + off, {bit}, {width});")
+            else:
+                out.line(f"sw_get_wide({place}, d + off, {bit}, {width});")
+
+    # --- transitions
+
+    def _select(self, state: ParseState) -> None:
+        out = self.out
+        for part in state.key:
+            self._lookaheads(part)
+        keys: list[str] = []
+        if any(t.value is not None for t in state.transitions):
+            for part, width in zip(state.key, state.key_widths, strict=True):
+                n = limbs(width)
+                v = self.gen.value(part, width)
+                code = self.gen.resize(v, n)
+                if n <= 2:
+                    if v.low < 0:
+                        code = f"({code} & {self.gen.const((1 << width) - 1, n)})"
+                    code = self.gen.store(code, n)
+                keys.append(code)
+        for transition in state.transitions:
+            if transition.value is None:
+                continue
+            test = self._match(transition, state.key_widths, keys)
+            out.line(f"if ({test}) goto {self._target(transition)};")
+        default = [t for t in state.transitions if t.value is None]
+        # The last default wins, as in BMv2; without one, parsing ends.
+        out.line(f"goto {self._target(default[-1]) if default else 'done'};")
+
+    def _target(self, transition: Transition) -> str:
+        return "done" if transition.next_state is None else self.names[transition.next_state]
+
+    def _match(self, transition: Transition, widths: tuple[int, ...], keys: list[str]) -> str:
+        assert transition.value is not None and transition.mask is not None
+        tests: list[str] = []
+        shift = sum(widths)
+        for width, key in zip(widths, keys, strict=True):
+            shift -= width
+            ones = (1 << width) - 1
+            mask, value = transition.mask >> shift & ones, transition.value >> shift & ones
+            if mask == 0:
+                continue
+            n = limbs(width)
+            if n <= 2:
+                left = key if mask == ones else f"({key} & {self.gen.const(mask, n)})"
+                tests.append(f"{left} == {self.gen.const(value & mask, n)}")
+                continue
+            for i in range(n):
+                m = mask >> 64 * i & (2**64 - 1)
+                if m:
+                    v = (value & mask) >> 64 * i & (2**64 - 1)
+                    tests.append(f"({key}[{i}] & {c_u64(m)}) == {c_u64(v)}")
+        return " && ".join(tests) or "1"
+
+
+def emit_parser(layout: Layout, out: Emitter) -> None:
+    """`static void run_parser(st, pkt, p)`."""
+    for state in layout.program.parser.states.values():
+        if any(t.vset is not None for t in state.transitions):
+            raise JsonError(f"parser state {state.name!r}: value sets are not supported")
+    ParserGen(layout, out).emit()

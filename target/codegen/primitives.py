@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action primitives -> C statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from target.bmjson.model import (
+    Argument,
+    BoolConst,
+    Const,
+    Expr,
+    FieldRef,
+    HeaderRef,
+    ObjectRef,
+    Op,
+    Param,
+    Primitive,
+    RegisterRef,
+    StackField,
+    StackRef,
+    Text,
+    Vector,
+)
+from target.bmjson.node import JsonError
+from target.codegen.emitter import Emitter, c_string, c_u64
+from target.codegen.exprs import ExprGen, Value
+from target.codegen.hashing import calc_name
+from target.codegen.layout import Layout, ctype, limbs
+
+_ARITHMETIC = {
+    "add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
+    "shift_right": ">>",
+}  # fmt: skip
+
+
+class PrimitiveGen:
+    """Emits primitives into a function with `st`, `pkt`, `p` and `a` in scope."""
+
+    def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...], where: str) -> None:
+        self.layout = layout
+        self.program = layout.program
+        self.out = out
+        self.params = params
+        self.where = where
+        """parser, ingress-or-egress ("control") or deparser: what may be called."""
+        self.gen = ExprGen(layout, out, params)
+        self._table: dict[str, Callable[[Primitive], None]] = {
+            "assign": self._assign,
+            "modify_field": self._assign,
+            "assign_header": self._assign_header,
+            "assign_header_stack": self._assign_stack,
+            "add_header": self._add_header,
+            "remove_header": self._remove_header,
+            "push": self._push,
+            "pop": self._pop,
+            "drop": self._drop,
+            "mark_to_drop": self._drop,
+            "no_op": lambda call: None,
+            "exit": self._exit,
+            "count": self._count,
+            "register_read": self._register_read,
+            "register_write": self._register_write,
+            "modify_field_with_hash_based_offset": self._hash,
+            "modify_field_rng_uniform": self._random,
+            "clone_ingress_pkt_to_egress": self._clone,
+            "clone_egress_pkt_to_egress": self._clone,
+            "resubmit": self._resubmit,
+            "recirculate": self._recirculate,
+            "truncate": self._truncate,
+            "log_msg": self._log,
+            "assert": self._assert,
+            "assume": self._assert,
+            "add_to_field": lambda call: self._in_place(call, "+"),
+            "subtract_from_field": lambda call: self._in_place(call, "-"),
+            **{name: self._three(op) for name, op in _ARITHMETIC.items()},
+        }
+
+    def emit(self, call: Primitive) -> None:
+        """One primitive (jumps excepted: those belong to the action)."""
+        self.gen.place = call.place
+        handler = self._table.get(call.op)
+        if handler is None:
+            raise JsonError(f"{call.place}.op: primitive {call.op!r} is not supported by this target")
+        with self.out.block():
+            handler(call)
+
+    # --- arguments
+
+    def _args(self, call: Primitive, count: int) -> tuple[Argument, ...]:
+        if len(call.args) != count:
+            raise JsonError(f"{call.place}: {call.op!r} takes {count} parameters, got {len(call.args)}")
+        return call.args
+
+    def _expr(self, arg: Argument, call: Primitive) -> Expr:
+        if isinstance(arg, ObjectRef | Text | Vector):
+            raise JsonError(f"{call.place}: {call.op!r} needs a value here")
+        return arg
+
+    def _object(self, arg: Argument, kind: str, call: Primitive) -> str:
+        if not isinstance(arg, ObjectRef) or arg.kind != kind:
+            raise JsonError(f"{call.place}: {call.op!r} needs a {kind} here")
+        return arg.name
+
+    # --- storing
+
+    def store(self, dest: Expr, source: Expr) -> None:
+        """dest = source, cut to dest's width."""
+        if isinstance(dest, FieldRef) and not self.layout.is_live(dest):
+            return
+        width = self._dest_width(dest)
+        self.store_value(dest, self.gen.value(source, width))
+
+    def _dest_width(self, dest: Expr) -> int:
+        if isinstance(dest, FieldRef):
+            if dest.field == "$valid$":
+                raise self.gen.fail("a header's validity can't be assigned")
+            return self.program.field_type(dest).width
+        if isinstance(dest, StackField):
+            header_type = self.program.stacks[dest.stack].type
+            return header_type.fields[header_type.index(dest.field)].width
+        if isinstance(dest, RegisterRef):
+            return self.program.registers[dest.array].width
+        if isinstance(dest, Op) and dest.op == "access_field":
+            header_type_ = self.layout.type_of(dest.left)
+            index = dest.right.value if isinstance(dest.right, Const) else -1
+            if header_type_ is not None and 0 <= index < len(header_type_.fields):
+                return header_type_.fields[index].width
+        raise self.gen.fail("this can't be assigned to")
+
+    def store_value(self, dest: Expr, value: Value) -> None:
+        width = self._dest_width(dest)
+        n = limbs(width)
+        fits = value.exact and value.low >= 0 and value.high >> width == 0
+        code = self.gen.resize(value, n)
+        if n > 2:
+            if not fits and width % 64:
+                code = self.gen._wide_copy(code, n)
+                self.out.line(f"sw_wide_trunc({code}, {n}, {width}, 0);")
+            self._each_dest(dest, lambda place: f"sw_wide_copy({place}, {code}, {n});")
+            return
+        if not fits and width not in (8, 16, 32, 64, 128):
+            code = f"({code} & {self.gen.const((1 << width) - 1, n)})"
+        self._each_dest(dest, lambda place: f"{place} = ({ctype(width)}){code};")
+
+    def _each_dest(self, dest: Expr, write: Callable[[str], str]) -> None:
+        """Emit the write for a plain destination, or a switch over the elements of a stack."""
+        if isinstance(dest, FieldRef):
+            self.out.line(write(self.layout.field(dest)))
+        elif isinstance(dest, StackField):
+            stack = self.program.stacks[dest.stack]
+            index = f"(uint64_t)p->s{self.layout.stack_index[dest.stack]}_next - 1"
+            self._switch(index, [write(self.layout.field(FieldRef(h, dest.field))) for h in stack.headers])
+        elif isinstance(dest, RegisterRef):
+            register = self.program.registers[dest.array]
+            number = list(self.program.registers).index(dest.array)
+            i = self.gen.store(self.gen.exact_u64(dest.index), 1)
+            n = limbs(register.width)
+            if n <= 2:
+                place = f"(({ctype(register.width)} *)st->registers[{number}])[{i}]"
+            else:
+                place = f"((uint64_t *)st->registers[{number}] + {i} * {n})"
+            self.out.line(f"if ({i} < {register.size}u) {{ {write(place)} }}")
+            self.out.line("else st->index_errors++;")
+        else:
+            assert isinstance(dest, Op) and isinstance(dest.right, Const)
+            header_type = self.layout.type_of(dest.left)
+            assert header_type is not None
+            field = header_type.fields[dest.right.value].name
+            if isinstance(dest.left, HeaderRef):
+                self.out.line(write(self.layout.field(FieldRef(dest.left.name, field))))
+                return
+            assert isinstance(dest.left, Op) and isinstance(dest.left.left, StackRef)
+            assert dest.left.right is not None
+            index = self.gen.exact_u64(dest.left.right)
+            headers = self.program.stacks[dest.left.left.name].headers
+            self._switch(index, [write(self.layout.field(FieldRef(h, field))) for h in headers])
+
+    def _switch(self, index: str, bodies: list[str]) -> None:
+        with self.out.block(f"switch ({index})"):
+            for i, body in enumerate(bodies):
+                self.out.line(f"case {i}: {body} break;")
+            self.out.line("default: st->index_errors++;")
+
+    def _assign(self, call: Primitive) -> None:
+        dest, source = self._args(call, 2)
+        self.store(self._expr(dest, call), self._expr(source, call))
+
+    def _in_place(self, call: Primitive, op: str) -> None:
+        dest, source = (self._expr(a, call) for a in self._args(call, 2))
+        self.store(dest, Op(op, dest, source))
+
+    def _three(self, op: str) -> Callable[[Primitive], None]:
+        def emit(call: Primitive) -> None:
+            dest, left, right = (self._expr(a, call) for a in self._args(call, 3))
+            self.store(dest, Op(op, left, right))
+
+        return emit
+
+    # --- headers
+
+    def _each_header(self, arg: Argument, call: Primitive, body: Callable[[str], None]) -> None:
+        """Emit `body` for a header, or a switch over a stack's elements."""
+        if isinstance(arg, HeaderRef):
+            body(arg.name)
+            return
+        if isinstance(arg, Op) and arg.op == "dereference_header_stack" and isinstance(arg.left, StackRef):
+            assert arg.right is not None
+            with self.out.block(f"switch ({self.gen.exact_u64(arg.right)})"):
+                for i, name in enumerate(self.program.stacks[arg.left.name].headers):
+                    with self.out.block(f"case {i}:", " break;"):
+                        body(name)
+                self.out.line("default: st->index_errors++;")
+            return
+        raise JsonError(f"{call.place}: {call.op!r} needs a header here")
+
+    def copy_header(self, dest: str, source: str) -> None:
+        """The assignment of one header to another, validity included."""
+        layout, out = self.layout, self.out
+        header = self.program.headers[dest]
+        if dest == source:
+            return
+        if not header.metadata:
+            out.line(f"{layout.valid(dest)} = {layout.valid(source)};")
+            out.line(f"{layout.offset(dest)} = {layout.offset(source)};")
+        with out.block(f"if ({layout.valid(source)})"):
+            for field in header.type.fields:
+                ref = FieldRef(dest, field.name)
+                if layout.is_live(ref) and layout.is_live(FieldRef(source, field.name)):
+                    place, code = layout.field(ref), layout.field(FieldRef(source, field.name))
+                    n = limbs(field.width)
+                    out.line(f"sw_wide_copy({place}, {code}, {n});" if n > 2 else f"{place} = {code};")
+
+    def _assign_header(self, call: Primitive) -> None:
+        dest, source = self._args(call, 2)
+
+        def outer(to: str) -> None:
+            def inner(origin: str) -> None:
+                if self.program.headers[to].type is not self.program.headers[origin].type:
+                    raise JsonError(f"{call.place}: headers of different types can't be assigned")
+                self.copy_header(to, origin)
+
+            self._each_header(source, call, inner)
+
+        self._each_header(dest, call, outer)
+
+    def _stack(self, arg: Argument, call: Primitive) -> str:
+        if not isinstance(arg, StackRef):
+            raise JsonError(f"{call.place}: {call.op!r} needs a header stack here")
+        return arg.name
+
+    def _assign_stack(self, call: Primitive) -> None:
+        dest, source = (self._stack(a, call) for a in self._args(call, 2))
+        to, origin = self.program.stacks[dest], self.program.stacks[source]
+        if len(to.headers) != len(origin.headers) or to.type is not origin.type:
+            raise JsonError(f"{call.place}: stacks of different shape can't be assigned")
+        for a, b in zip(to.headers, origin.headers, strict=True):
+            self.copy_header(a, b)
+        index = self.layout.stack_index
+        self.out.line(f"p->s{index[dest]}_next = p->s{index[source]}_next;")
+
+    def _add_header(self, call: Primitive) -> None:
+        (arg,) = self._args(call, 1)
+
+        def body(name: str) -> None:
+            header = self.program.headers[name]
+            if header.metadata:
+                return
+            with self.out.block(f"if (!{self.layout.valid(name)})"):
+                self.out.line(f"{self.layout.valid(name)} = 1;")
+                self.out.line(f"{self.layout.offset(name)} = SW_NO_OFFSET;")
+                for ref in self.layout.live_fields(name):
+                    n = limbs(self.program.field_type(ref).width)
+                    place = self.layout.field(ref)
+                    self.out.line(f"memset({place}, 0, {8 * n});" if n > 2 else f"{place} = 0;")
+                self.out.line(f"pkt->length += {header.type.width // 8};")
+
+        self._each_header(arg, call, body)
+
+    def _remove_header(self, call: Primitive) -> None:
+        (arg,) = self._args(call, 1)
+
+        def body(name: str) -> None:
+            header = self.program.headers[name]
+            if header.metadata:
+                return
+            with self.out.block(f"if ({self.layout.valid(name)})"):
+                self.out.line(f"{self.layout.valid(name)} = 0;")
+                self.out.line(f"pkt->length -= {header.type.width // 8};")
+
+        self._each_header(arg, call, body)
+
+    def _shift_stack(self, call: Primitive) -> tuple[str, list[str], int]:
+        stack_arg, count_arg = self._args(call, 2)
+        stack = self._stack(stack_arg, call)
+        if not isinstance(count_arg, Const) or count_arg.value < 0:
+            raise JsonError(f"{call.place}: {call.op!r} needs a constant count")
+        return stack, list(self.program.stacks[stack].headers), count_arg.value
+
+    def _push(self, call: Primitive) -> None:
+        stack, headers, count = self._shift_stack(call)
+        for i in reversed(range(count, len(headers))):
+            self.copy_header(headers[i], headers[i - count])
+        for name in headers[:count]:
+            self.out.line(f"{self.layout.valid(name)} = 0;")
+        cursor = f"p->s{self.layout.stack_index[stack]}_next"
+        size = len(headers)
+        self.out.line(f"{cursor} = (uint8_t)({cursor} + {min(count, size)} > {size} ? {size} : "
+                      f"{cursor} + {min(count, size)});")  # fmt: skip
+
+    def _pop(self, call: Primitive) -> None:
+        stack, headers, count = self._shift_stack(call)
+        keep = max(0, len(headers) - count)
+        for i in range(keep):
+            self.copy_header(headers[i], headers[i + count])
+        for name in headers[keep:]:
+            self.out.line(f"{self.layout.valid(name)} = 0;")
+        cursor = f"p->s{self.layout.stack_index[stack]}_next"
+        self.out.line(f"{cursor} = (uint8_t)({cursor} > {count} ? {cursor} - {count} : 0);")
+
+    # --- v1model
+
+    def _drop(self, call: Primitive) -> None:
+        if len(call.args) > 1:
+            raise JsonError(f"{call.place}: {call.op!r} takes one parameter at most")
+        spec = self.program.standard("standard_metadata.egress_spec")
+        assert spec is not None
+        width = self.program.field_type(spec).width
+        self.out.line(f"{self.layout.field(spec)} = ({ctype(width)})(st->drop_port & {(1 << width) - 1}u);")
+        group = self.program.standard("intrinsic_metadata.mcast_grp")
+        if group is not None:
+            self.out.line(f"{self.layout.field(group)} = 0;")
+
+    def _exit(self, call: Primitive) -> None:
+        self._args(call, 0)
+        self.out.line("pkt->exit = 1;")
+
+    def _count(self, call: Primitive) -> None:
+        counter_arg, index_arg = self._args(call, 2)
+        name = self._object(counter_arg, "counter_array", call)
+        counter = self.program.counters[name]
+        if counter.direct_table is not None:
+            raise JsonError(f"{call.place}: {name!r} is a direct counter and counts by itself")
+        number = list(self.program.counters).index(name)
+        i = self.gen.store(self.gen.exact_u64(self._expr(index_arg, call)), 1)
+        with self.out.block(f"if ({i} < {counter.size}u)"):
+            self.out.line(f"st->counters[{number}][{i}].packets++;")
+            self.out.line(f"st->counters[{number}][{i}].bytes += pkt->ingress_len;")
+        self.out.line("else st->index_errors++;")
+
+    def _register_read(self, call: Primitive) -> None:
+        dest_arg, array_arg, index_arg = self._args(call, 3)
+        dest = self._expr(dest_arg, call)
+        if isinstance(dest, FieldRef) and not self.layout.is_live(dest):
+            return
+        name = self._object(array_arg, "register_array", call)
+        register = self.program.registers[name]
+        number = list(self.program.registers).index(name)
+        i = self.gen.store(self.gen.exact_u64(self._expr(index_arg, call)), 1)
+        n = limbs(register.width)
+        with self.out.block(f"if ({i} < {register.size}u)"):
+            if n > 2:
+                code = f"((uint64_t *)st->registers[{number}] + {i} * {n})"
+            else:
+                code = f"(({ctype(register.width)} *)st->registers[{number}])[{i}]"
+                code = f"(uint64_t){code}" if n == 1 else code
+            self.store_value(dest, Value(code, n, 0, (1 << register.width) - 1, True))
+        self.out.line("else st->index_errors++;")
+
+    def _register_write(self, call: Primitive) -> None:
+        array_arg, index_arg, value_arg = self._args(call, 3)
+        name = self._object(array_arg, "register_array", call)
+        self.store(RegisterRef(name, self._expr(index_arg, call)), self._expr(value_arg, call))
+
+    def _hash(self, call: Primitive) -> None:
+        dest_arg, base_arg, calc_arg, size_arg = self._args(call, 4)
+        calc = calc_name(self.program, self._object(calc_arg, "calculation", call))
+        size = self._expr(size_arg, call)
+        base = self.gen.number(self._expr(base_arg, call))
+        value = self.gen.store(f"{calc}(st, pkt, p)", 1)
+        if isinstance(size, Const):
+            # simple_switch takes a size of 0 as 1.
+            low = size.value & (2**64 - 1) or 1
+            code = f"({value} % {c_u64(low)} + {base})"
+        else:
+            bound = self.gen.store(self.gen.number(size), 1)
+            code = f"({value} % ({bound} ? {bound} : 1) + {base})"
+        self._store_u64(self._expr(dest_arg, call), code)
+
+    def _store_u64(self, dest: Expr, code: str) -> None:
+        if not isinstance(dest, FieldRef) or self.layout.is_live(dest):
+            self.store_value(dest, Value(self.gen.store(code, 1), 1, 0, 2**64 - 1, True))
+
+    def _random(self, call: Primitive) -> None:
+        dest, low_arg, high_arg = (self._expr(a, call) for a in self._args(call, 3))
+        low = self.gen.store(self.gen.number(low_arg), 1)
+        high = self.gen.store(self.gen.number(high_arg), 1)
+        with self.out.block(f"if ({low} <= {high})"):
+            self._store_u64(dest, f"sw_random_range(st, {low}, {high})")
+
+    def _control_only(self, call: Primitive) -> None:
+        if self.where != "control":
+            raise JsonError(f"{call.place}: {call.op!r} can't be called from the {self.where}")
+
+    def _list_id(self, arg: Argument, call: Primitive) -> int:
+        if not isinstance(arg, Const) or (arg.value and arg.value not in self.program.field_lists):
+            raise JsonError(f"{call.place}: {call.op!r} needs the id of a field list")
+        return arg.value
+
+    def _clone(self, call: Primitive) -> None:
+        self._control_only(call)
+        session, fields = self._args(call, 2)
+        number = self.gen.number(self._expr(session, call), 15)
+        self.out.line(f"pkt->clone_session = (uint16_t)({number} | SW_CLONE_VALID);")
+        self.out.line(f"pkt->clone_list = {self._list_id(fields, call)};")
+
+    def _resubmit(self, call: Primitive) -> None:
+        self._control_only(call)
+        (fields,) = self._args(call, 1)
+        self.out.line(f"pkt->resubmit_list = {self._list_id(fields, call)};")
+
+    def _recirculate(self, call: Primitive) -> None:
+        self._control_only(call)
+        (fields,) = self._args(call, 1)
+        self.out.line(f"pkt->recirculate_list = {self._list_id(fields, call)};")
+
+    def _truncate(self, call: Primitive) -> None:
+        (size,) = self._args(call, 1)
+        code = self.gen.store(self.gen.number(self._expr(size, call), 32), 1)
+        self.out.line(f"if ({code} < pkt->truncate) pkt->truncate = (uint32_t){code};")
+
+    def _log(self, call: Primitive) -> None:
+        text, vector = self._args(call, 2)
+        if not isinstance(text, Text) or not isinstance(vector, Vector):
+            raise JsonError(f"{call.place}: 'log_msg' needs a string and a vector of values")
+        if not vector.items:
+            self.out.line(f"st->log(st, {c_string(text.value)}, NULL, 0);")
+            return
+        codes = [
+            f"(uint64_t)({self.gen.boolean(e)})" if isinstance(e, BoolConst) else self.gen.number(e)
+            for e in vector.items
+        ]
+        name = self.out.fresh()
+        self.out.line(f"const uint64_t {name}[] = {{{', '.join(codes)}}};")
+        self.out.line(f"st->log(st, {c_string(text.value)}, {name}, {len(codes)});")
+
+    def _assert(self, call: Primitive) -> None:
+        (arg,) = self._args(call, 1)
+        expr = self._expr(arg, call)
+        test = self.gen.boolean(expr) if self.gen.is_bool(expr) else self.gen.boolean(Op("d2b", None, expr))
+        self.out.line(f"if (!{test}) st->assert_failures++;")

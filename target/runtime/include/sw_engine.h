@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native switch engine: devices that run programs compiled from BMv2 JSON, their ports, queues and clock.
+ *
+ * An engine holds any number of devices and is driven by one thread at a time: either by `sw_engine_run` (the wall
+ * clock, packet sockets) or by `sw_engine_advance` (a clock that the caller moves). The core reads no clock itself.
+ * All functions may be called from any thread; each is atomic against the packet loop.
+ *
+ * Functions return SW_OK (0) or a negative status unless they say otherwise. Times are nanoseconds since the engine
+ * started, lengths are bytes of the frame from the Ethernet header on, rates are bits per second. */
+#ifndef SW_ENGINE_H
+#define SW_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum sw_status {
+    SW_OK = 0,
+    SW_E_NOT_FOUND = -1, /* no such object, entry or interface */
+    SW_E_EXISTS = -2,    /* already there */
+    SW_E_INVALID = -3,   /* an argument out of its range */
+    SW_E_FULL = -4,      /* no room: buffer, queue or table */
+    SW_E_STATE = -5,     /* not now: no pipeline, engine running or not running */
+    SW_E_MEMORY = -6,
+    SW_E_SYSTEM = -7,    /* a system call failed: sw_engine_error() has the text */
+};
+
+typedef struct sw_engine sw_engine;
+typedef struct sw_device sw_device;
+typedef struct sw_pipeline sw_pipeline;
+typedef struct sw_port sw_port;
+
+#define SW_MAX_QUEUES 8
+#define SW_NO_PORT UINT32_MAX
+
+/* --- engine --- */
+
+sw_engine *sw_engine_create(void);
+/* Destroys its devices, pipelines and ports too. The loop must not be running. */
+void sw_engine_destroy(sw_engine *engine);
+/* The text of the last SW_E_SYSTEM or load failure. Valid until the next failing call. */
+const char *sw_engine_error(const sw_engine *engine);
+/* Runs the packet loop on the calling thread until sw_engine_stop. */
+int sw_engine_run(sw_engine *engine);
+void sw_engine_stop(sw_engine *engine);
+/* Manual clock: processes everything due until `now_ns`, in order of time. */
+int sw_engine_advance(sw_engine *engine, uint64_t now_ns);
+uint64_t sw_engine_now(const sw_engine *engine);
+/* Time of the next departure or delivery, UINT64_MAX if there is none. */
+uint64_t sw_engine_next(const sw_engine *engine);
+
+/* --- devices --- */
+
+struct sw_device_config {
+    uint32_t cpu_port;  /* SW_NO_PORT: none */
+    uint32_t drop_port;
+    uint32_t queues;    /* priority queues of each port, 1..SW_MAX_QUEUES */
+    uint64_t seed;      /* of random() */
+    uint64_t buffer_bytes; /* memory for packets, 0: 256 MiB */
+};
+
+/* NULL: out of memory or an argument out of range. */
+sw_device *sw_device_create(sw_engine *engine, const struct sw_device_config *config);
+
+struct sw_device_stats {
+    uint64_t no_pipeline_drops;  /* arrived before a pipeline was there */
+    uint64_t buffer_drops;       /* no packet buffer */
+    uint64_t oversize_drops;     /* longer than the largest buffer */
+    uint64_t priority_drops;     /* priority beyond the queues */
+    uint64_t pass_drops;         /* resubmitted or recirculated too often */
+    uint64_t header_drops;       /* deparsed headers did not fit in front of the payload */
+    uint64_t swap_drops;         /* in a queue when the pipeline was replaced */
+    uint64_t unknown_port;       /* sent to a port that does not exist */
+    uint64_t ingress_drops, egress_drops; /* by decision of the program */
+    uint64_t parser_errors, index_errors, assert_failures, loop_limits;
+    uint64_t packet_in_drops;    /* for the CPU port, nobody fetched them in time */
+};
+void sw_device_stats(sw_device *device, struct sw_device_stats *stats);
+
+/* --- pipelines --- */
+
+/* Load a compiled program. It is inactive, and its tables can be filled, until it is committed. */
+int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline **pipeline);
+/* Make it the device's pipeline; the old one is freed. Packets that wait for egress are dropped and counted. */
+int sw_pipeline_commit(sw_pipeline *pipeline);
+/* Free a pipeline that was never committed. */
+void sw_pipeline_close(sw_pipeline *pipeline);
+
+/* --- tables: keys, masks and arguments are packed into 64-bit words as the program's layout says --- */
+
+struct sw_entry_view {
+    uint32_t action;
+    int32_t priority;
+    uint64_t packets, bytes;
+};
+
+/* `mask`: NULL for an exact table. `ranges`: low, high per range field. SW_E_EXISTS if the same key, mask, ranges and
+ * priority is there. */
+int sw_table_insert(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                    const uint64_t *ranges, int32_t priority, uint32_t action, const uint64_t *args,
+                    uint32_t arg_words);
+int sw_table_modify(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                    const uint64_t *ranges, int32_t priority, uint32_t action, const uint64_t *args,
+                    uint32_t arg_words);
+int sw_table_delete(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                    const uint64_t *ranges, int32_t priority);
+int sw_table_read(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                  const uint64_t *ranges, int32_t priority, struct sw_entry_view *view);
+int sw_table_write_counter(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                           const uint64_t *ranges, int32_t priority, uint64_t packets, uint64_t bytes);
+/* UINT32_MAX as action: none. */
+int sw_table_set_default(sw_pipeline *pipeline, uint32_t table, uint32_t action, const uint64_t *args,
+                         uint32_t arg_words);
+
+/* --- counters and registers --- */
+
+int sw_counter_read(sw_pipeline *pipeline, uint32_t counter, uint32_t index, uint64_t *packets, uint64_t *bytes);
+int sw_counter_write(sw_pipeline *pipeline, uint32_t counter, uint32_t index, uint64_t packets, uint64_t bytes);
+/* `count` elements from `index` on, `element_bytes` each, in memory order (little endian). */
+int sw_register_read(sw_pipeline *pipeline, uint32_t reg, uint32_t index, uint32_t count, void *data);
+int sw_register_write(sw_pipeline *pipeline, uint32_t reg, uint32_t index, uint32_t count, const void *data);
+/* Every element gets the one in `data`. */
+int sw_register_fill(sw_pipeline *pipeline, uint32_t reg, const void *data);
+
+/* --- packet replication --- */
+
+int sw_mcast_set(sw_device *device, uint32_t group, const uint32_t *ports, const uint32_t *rids, uint32_t count);
+int sw_mcast_delete(sw_device *device, uint32_t group);
+/* `packet_length`: bytes kept of a clone, 0: all. */
+int sw_clone_set(sw_device *device, uint32_t session, const uint32_t *ports, const uint32_t *rids, uint32_t count,
+                 uint32_t packet_length);
+int sw_clone_delete(sw_device *device, uint32_t session);
+
+/* --- ports --- */
+
+struct sw_port_config {
+    uint64_t rate_bps;                    /* shared by the port's queues in strict priority; 0: no limit */
+    uint64_t delay_ns;                    /* from the end of a frame to its delivery */
+    int32_t frame_adjust;                 /* added to each frame's length where the rate is concerned */
+    uint64_t queue_bytes[SW_MAX_QUEUES];  /* capacity by priority; 0: 1 MiB */
+};
+
+/* An in-memory port (`interface` NULL) or one on a network interface. */
+int sw_port_add(sw_device *device, uint32_t number, const char *interface, const struct sw_port_config *config);
+int sw_port_configure(sw_device *device, uint32_t number, const struct sw_port_config *config);
+int sw_port_remove(sw_device *device, uint32_t number);
+/* Write <directory>/<name>_in.pcap and _out.pcap. */
+int sw_port_capture(sw_device *device, uint32_t number, const char *directory, const char *name);
+int sw_port_flush_capture(sw_device *device, uint32_t number);
+
+struct sw_port_stats {
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+    uint64_t rx_drops, tx_errors;
+    uint64_t queue_drops[SW_MAX_QUEUES], queue_drop_bytes[SW_MAX_QUEUES];
+    uint64_t depth_packets[SW_MAX_QUEUES], depth_bytes[SW_MAX_QUEUES];
+    uint32_t up;
+};
+int sw_port_stats(sw_device *device, uint32_t number, struct sw_port_stats *stats);
+
+/* In-memory ports. Inject: a frame arrives now. Collect: the oldest frame sent; returns its length (0: none) and the
+ * time of its delivery, or SW_E_FULL if `capacity` is too small. */
+int sw_port_inject(sw_device *device, uint32_t number, const uint8_t *frame, uint32_t length);
+int64_t sw_port_collect(sw_device *device, uint32_t number, uint8_t *frame, uint32_t capacity, uint64_t *time_ns);
+
+/* --- CPU port --- */
+
+/* A frame enters ingress on the CPU port. */
+int sw_packet_out(sw_device *device, const uint8_t *frame, uint32_t length);
+/* Wait for a frame sent to any device's CPU port. Returns its length, 0 after `timeout_ms` or after
+ * sw_engine_cancel_wait. `device` receives the sender. Frames longer than `capacity` are cut. */
+int64_t sw_packet_in(sw_engine *engine, sw_device **device, uint8_t *frame, uint32_t capacity, uint32_t timeout_ms);
+void sw_engine_cancel_wait(sw_engine *engine);
+
+/* --- measurement --- */
+
+/* Run `count` frames through parser, ingress, egress and deparser, round robin over `frames` (stored one after the
+ * other with their `lengths`), entering at `port`. Nothing is sent. Returns the nanoseconds it took, or a status. */
+int64_t sw_device_benchmark(sw_device *device, uint32_t port, const uint8_t *frames, const uint32_t *lengths,
+                            uint32_t frame_count, uint64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

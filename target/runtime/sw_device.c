@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device: what happens to a packet around its program's controls, as simple_switch orders it. */
+#include <stdlib.h>
+
+#include "sw_internal.h"
+
+SW_PUBLIC sw_device *sw_device_create(sw_engine *engine, const struct sw_device_config *config)
+{
+    if (config->queues < 1 || config->queues > SW_MAX_QUEUES)
+        return NULL;
+    sw_device *device = calloc(1, sizeof *device);
+    if (!device)
+        return NULL;
+    device->engine = engine;
+    device->config = *config;
+    if (!device->config.buffer_bytes)
+        device->config.buffer_bytes = UINT64_C(256) << 20;
+    device->null_port = calloc(1, sizeof *device->null_port);
+    if (!device->null_port) {
+        free(device);
+        return NULL;
+    }
+    device->null_port->device = device;
+    device->null_port->kind = SW_PORT_NULL;
+    device->null_port->number = SW_NO_PORT;
+    device->null_port->fd = -1;
+    if (config->cpu_port != SW_NO_PORT) {
+        struct sw_port_config port = {0};
+        if (sw_port_add(device, config->cpu_port, NULL, &port) != SW_OK) {
+            free(device->null_port);
+            free(device);
+            return NULL;
+        }
+        device->ports[config->cpu_port]->kind = SW_PORT_CPU;
+    }
+    sw_lock(engine);
+    sw_device **link = &engine->devices;
+    while (*link)
+        link = &(*link)->next;
+    *link = device;
+    sw_unlock(engine);
+    return device;
+}
+
+static void replicas_free(struct sw_replicas *r)
+{
+    if (r) {
+        free(r->ports);
+        free(r->rids);
+        free(r);
+    }
+}
+
+static void list_drop(struct sw_list *list, uint64_t *count)
+{
+    struct sw_packet *pkt;
+    while ((pkt = sw_list_pop(list)) != NULL) {
+        sw_pool_put(pkt);
+        (*count)++;
+    }
+}
+
+/* Give up every packet that the running program's egress has not seen. */
+void sw_device_reset_packets(sw_device *device)
+{
+    for (uint32_t i = 0; i < device->port_room; i++)
+        if (device->ports[i])
+            sw_port_drop_queued(device->ports[i], &device->stats.swap_drops);
+    list_drop(&device->ingress_work, &device->stats.swap_drops);
+    list_drop(&device->egress_work, &device->stats.swap_drops);
+    while (device->reserved)
+        sw_pool_put(device->reserve[--device->reserved]);
+}
+
+void sw_device_free(sw_device *device)
+{
+    sw_device_reset_packets(device);
+    for (uint32_t i = 0; i < device->port_room; i++)
+        if (device->ports[i])
+            sw_port_free(device->ports[i]);
+    free(device->ports);
+    free(device->null_port);
+    while (device->pipelines) {
+        struct sw_pipeline *pl = device->pipelines;
+        device->pipelines = pl->next;
+        sw_pipeline_free(pl);
+    }
+    for (uint32_t i = 0; i < device->mcast_room; i++)
+        replicas_free(device->mcast[i]);
+    for (uint32_t i = 0; i < device->clone_room; i++)
+        replicas_free(device->clones[i]);
+    free(device->mcast);
+    free(device->clones);
+    free(device);
+}
+
+SW_PUBLIC void sw_device_stats(sw_device *device, struct sw_device_stats *stats)
+{
+    sw_lock(device->engine);
+    *stats = device->stats;
+    if (device->pipeline) {
+        const struct sw_state *st = &device->pipeline->state;
+        stats->parser_errors = st->parser_errors;
+        stats->index_errors = st->index_errors;
+        stats->assert_failures = st->assert_failures;
+        stats->loop_limits = st->loop_limits;
+    }
+    sw_unlock(device->engine);
+}
+
+struct sw_port *sw_device_port(sw_device *device, uint32_t number)
+{
+    return number < device->port_room ? device->ports[number] : NULL;
+}
+
+/* --- the path of a packet --- */
+
+static void enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, uint32_t instance_type)
+{
+    sw_port *port = sw_device_port(device, number);
+    if (!port) {
+        /* As in simple_switch, egress runs even for a port that is not there: it may recirculate or clone. */
+        port = device->null_port;
+    }
+    pkt->egress_port = number;
+    pkt->instance_type = instance_type;
+    sw_port_enqueue(port, pkt);
+}
+
+static void multicast(sw_device *device, const struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
+                      uint32_t instance_type)
+{
+    for (uint32_t i = 0; r && i < r->count; i++) {
+        struct sw_packet *copy = sw_pool_copy(device->pipeline->pool, pkt, true);
+        if (!copy) {
+            device->stats.buffer_drops++;
+            continue;
+        }
+        copy->rid = r->rids[i];
+        copy->replica = 1;
+        if (keep && keep < copy->truncate)
+            copy->truncate = keep;
+        enqueue(device, copy, r->ports[i], instance_type);
+    }
+}
+
+static struct sw_replicas *clone_session(sw_device *device, const struct sw_packet *pkt)
+{
+    uint32_t session = pkt->clone_session & ~SW_CLONE_VALID;
+    return session < device->clone_room ? device->clones[session] : NULL;
+}
+
+static bool next_pass(sw_device *device, struct sw_packet *pkt)
+{
+    if (++pkt->passes <= SW_MAX_PASSES)
+        return true;
+    device->stats.pass_drops++;
+    sw_pool_put(pkt);
+    return false;
+}
+
+/* The clone is parsed anew from the frame as it came in; of the metadata only the field list survives. */
+static void ingress_clone(sw_device *device, const struct sw_packet *pkt, const struct sw_replicas *r)
+{
+    const struct sw_program *prog = device->pipeline->program;
+    struct sw_packet *copy = sw_pool_copy(device->pipeline->pool, pkt, false);
+    if (!copy) {
+        device->stats.buffer_drops++;
+        return;
+    }
+    copy->length = copy->len;
+    copy->truncate = SW_NO_TRUNCATE;
+    prog->parse(&device->pipeline->state, copy);
+    prog->preserve(copy, pkt, pkt->clone_list, SW_INGRESS_CLONE);
+    multicast(device, copy, r, r->packet_length, SW_INGRESS_CLONE);
+    sw_pool_put(copy);
+}
+
+static void after_ingress(sw_device *device, struct sw_packet *pkt)
+{
+    struct sw_pipeline *pl = device->pipeline;
+    if (__builtin_expect(pkt->clone_session != 0, 0)) {
+        struct sw_replicas *r = clone_session(device, pkt);
+        if (r)
+            ingress_clone(device, pkt, r);
+    }
+    if (__builtin_expect(pkt->resubmit_list != 0, 0)) {
+        struct sw_packet *again = sw_pool_copy(pl->pool, pkt, false);
+        if (again) {
+            memset(again->phv, 0, pl->program->phv_bytes);
+            again->length = again->len;
+            again->truncate = SW_NO_TRUNCATE;
+            pl->program->preserve(again, pkt, pkt->resubmit_list, SW_RESUBMIT);
+            if (next_pass(device, again))
+                sw_list_push(&device->ingress_work, again);
+        } else {
+            device->stats.buffer_drops++;
+        }
+        sw_pool_put(pkt);
+        return;
+    }
+    if (pkt->mcast_grp) {
+        const struct sw_replicas *r = pkt->mcast_grp < device->mcast_room ? device->mcast[pkt->mcast_grp] : NULL;
+        multicast(device, pkt, r, 0, SW_REPLICATION);
+        sw_pool_put(pkt);
+        return;
+    }
+    if (pkt->egress_spec == device->config.drop_port) {
+        device->stats.ingress_drops++;
+        sw_pool_put(pkt);
+        return;
+    }
+    enqueue(device, pkt, pkt->egress_spec, SW_NORMAL);
+}
+
+void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt)
+{
+    struct sw_pipeline *pl = device->pipeline;
+    port->rx_packets++;
+    port->rx_bytes += pkt->len;
+    if (port->capture.in)
+        sw_capture_write(port->capture.in, device->engine, pkt);
+    pl->state.now_ns = device->engine->now_ns;
+    pkt->rx_ns = pl->state.now_ns;
+    pkt->ingress_port = port->number;
+    pkt->length = pkt->len;
+    pkt->ingress_len = pkt->len;
+    pl->program->receive(&pl->state, pkt);
+    after_ingress(device, pkt);
+    sw_device_drain(device);
+}
+
+void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
+{
+    struct sw_pipeline *pl = device->pipeline;
+    pl->program->egress(&pl->state, pkt);
+    if (__builtin_expect(pkt->clone_session != 0, 0)) {
+        struct sw_replicas *r = clone_session(device, pkt);
+        struct sw_packet *copy = r ? sw_pool_copy(pl->pool, pkt, true) : NULL;
+        if (copy && next_pass(device, copy)) {
+            copy->replica = 0;
+            pl->program->preserve(copy, pkt, pkt->clone_list, SW_EGRESS_CLONE);
+            multicast(device, copy, r, r->packet_length, SW_EGRESS_CLONE);
+            sw_pool_put(copy);
+        } else if (r && !copy) {
+            device->stats.buffer_drops++;
+        }
+    }
+    if (pkt->egress_spec == device->config.drop_port) {
+        device->stats.egress_drops++;
+        sw_pool_put(pkt);
+        return;
+    }
+    if (__builtin_expect(pl->program->deparse(&pl->state, pkt) != 0, 0)) {
+        device->stats.header_drops++;
+        sw_pool_put(pkt);
+        return;
+    }
+    if (__builtin_expect(pkt->recirculate_list != 0, 0)) {
+        /* The frame as deparsed starts over; only the field list survives. */
+        struct sw_packet *again = sw_pool_copy(pl->pool, pkt, false);
+        if (!again) {
+            device->stats.buffer_drops++;
+        } else {
+            memset(again->phv, 0, pl->program->phv_bytes);
+            again->length = again->len;
+            again->ingress_len = again->len;
+            again->truncate = SW_NO_TRUNCATE;
+            again->replica = 0;
+            pl->program->preserve(again, pkt, pkt->recirculate_list, SW_RECIRC);
+            if (next_pass(device, again))
+                sw_list_push(&device->ingress_work, again);
+        }
+        sw_pool_put(pkt);
+        return;
+    }
+    sw_port_send(port, pkt);
+}
+
+void sw_device_drain(sw_device *device)
+{
+    struct sw_pipeline *pl = device->pipeline;
+    for (;;) {
+        struct sw_packet *pkt = sw_list_pop(&device->egress_work);
+        if (pkt) {
+            sw_port *port = sw_device_port(device, pkt->egress_port);
+            sw_device_egress(device, port ? port : device->null_port, pkt);
+            continue;
+        }
+        pkt = sw_list_pop(&device->ingress_work);
+        if (!pkt)
+            return;
+        pl->program->reenter(&pl->state, pkt);
+        after_ingress(device, pkt);
+    }
+}
+
+/* --- packet replication --- */
+
+static int replicas_set(struct sw_replicas ***table, uint32_t *room, uint32_t index, struct sw_replicas *r)
+{
+    if (index >= *room) {
+        uint32_t size = *room ? *room : 16;
+        while (size <= index)
+            size *= 2;
+        struct sw_replicas **grown = realloc(*table, size * sizeof *grown);
+        if (!grown)
+            return SW_E_MEMORY;
+        memset(grown + *room, 0, (size - *room) * sizeof *grown);
+        *table = grown;
+        *room = size;
+    }
+    replicas_free((*table)[index]);
+    (*table)[index] = r;
+    return SW_OK;
+}
+
+static struct sw_replicas *replicas_create(const uint32_t *ports, const uint32_t *rids, uint32_t count)
+{
+    struct sw_replicas *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->count = count;
+    r->ports = malloc((count + 1) * sizeof *r->ports);
+    r->rids = malloc((count + 1) * sizeof *r->rids);
+    if (!r->ports || !r->rids) {
+        replicas_free(r);
+        return NULL;
+    }
+    memcpy(r->ports, ports, count * sizeof *ports);
+    memcpy(r->rids, rids, count * sizeof *rids);
+    return r;
+}
+
+SW_PUBLIC int sw_mcast_set(sw_device *device, uint32_t group, const uint32_t *ports, const uint32_t *rids,
+                           uint32_t count)
+{
+    if (group == 0 || group > 65535)
+        return SW_E_INVALID;
+    struct sw_replicas *r = replicas_create(ports, rids, count);
+    if (!r)
+        return SW_E_MEMORY;
+    sw_lock(device->engine);
+    int rc = replicas_set(&device->mcast, &device->mcast_room, group, r);
+    sw_unlock(device->engine);
+    if (rc != SW_OK)
+        replicas_free(r);
+    return rc;
+}
+
+SW_PUBLIC int sw_mcast_delete(sw_device *device, uint32_t group)
+{
+    int rc = SW_E_NOT_FOUND;
+    sw_lock(device->engine);
+    if (group < device->mcast_room && device->mcast[group])
+        rc = replicas_set(&device->mcast, &device->mcast_room, group, NULL);
+    sw_unlock(device->engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_clone_set(sw_device *device, uint32_t session, const uint32_t *ports, const uint32_t *rids,
+                           uint32_t count, uint32_t packet_length)
+{
+    if (session >= SW_CLONE_VALID)
+        return SW_E_INVALID;
+    struct sw_replicas *r = replicas_create(ports, rids, count);
+    if (!r)
+        return SW_E_MEMORY;
+    r->packet_length = packet_length;
+    sw_lock(device->engine);
+    int rc = replicas_set(&device->clones, &device->clone_room, session, r);
+    sw_unlock(device->engine);
+    if (rc != SW_OK)
+        replicas_free(r);
+    return rc;
+}
+
+SW_PUBLIC int sw_clone_delete(sw_device *device, uint32_t session)
+{
+    int rc = SW_E_NOT_FOUND;
+    sw_lock(device->engine);
+    if (session < device->clone_room && device->clones[session])
+        rc = replicas_set(&device->clones, &device->clone_room, session, NULL);
+    sw_unlock(device->engine);
+    return rc;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading a compiled program, its state, counters and registers. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "sw_internal.h"
+
+#define MIN_HEADROOM 128u
+
+static void log_nothing(struct sw_state *st, const char *text, const uint64_t *args, uint32_t count)
+{
+    (void)st;
+    (void)text;
+    (void)args;
+    (void)count;
+}
+
+static bool state_init(struct sw_pipeline *pl)
+{
+    const struct sw_program *prog = pl->program;
+    struct sw_state *st = &pl->state;
+    pl->tables = calloc(prog->table_count + 1, sizeof *pl->tables);
+    pl->orders = calloc(prog->table_count + 1, sizeof *pl->orders);
+    st->registers = calloc(prog->register_count + 1, sizeof *st->registers);
+    st->counters = calloc(prog->counter_count + 1, sizeof *st->counters);
+    if (!pl->tables || !pl->orders || !st->registers || !st->counters)
+        return false;
+    for (uint32_t i = 0; i < prog->register_count; i++) {
+        st->registers[i] = calloc((size_t)prog->register_sizes[i] + 1, prog->register_bytes[i]);
+        if (!st->registers[i])
+            return false;
+    }
+    for (uint32_t i = 0; i < prog->counter_count; i++) {
+        st->counters[i] = calloc((size_t)prog->counter_sizes[i] + 1, sizeof **st->counters);
+        if (!st->counters[i])
+            return false;
+    }
+    st->tables = pl->tables;
+    st->constants = &pl->device->engine->constants;
+    st->drop_port = pl->device->config.drop_port;
+    st->random = pl->device->config.seed;
+    st->log = log_nothing;
+    return true;
+}
+
+SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline **result)
+{
+    sw_engine *engine = device->engine;
+    struct sw_pipeline *pl = calloc(1, sizeof *pl);
+    if (!pl)
+        return SW_E_MEMORY;
+    pl->device = device;
+    pl->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!pl->library) {
+        snprintf(engine->error, sizeof engine->error, "%s", dlerror());
+        free(pl);
+        return SW_E_SYSTEM;
+    }
+    pl->program = dlsym(pl->library, "sw_program");
+    if (!pl->program || pl->program->abi != SW_ABI) {
+        snprintf(engine->error, sizeof engine->error, "%s is not a program of this engine", path);
+        dlclose(pl->library);
+        free(pl);
+        return SW_E_INVALID;
+    }
+    uint32_t headroom = pl->program->max_header_bytes > MIN_HEADROOM ? pl->program->max_header_bytes : MIN_HEADROOM;
+    pl->pool = sw_pool_create(pl->program->phv_bytes, headroom, device->config.buffer_bytes);
+    bool ok = pl->pool && state_init(pl);
+    for (uint32_t i = 0; ok && i < pl->program->table_count; i++) {
+        pl->tables[i].miss = calloc(1, sizeof(struct sw_entry));
+        ok = pl->tables[i].miss != NULL;
+        if (ok)
+            pl->tables[i].miss->action = SW_NO_ACTION;
+    }
+    if (!ok) {
+        sw_pipeline_free(pl);
+        return SW_E_MEMORY;
+    }
+    sw_lock(engine);
+    pl->next = device->pipelines;
+    device->pipelines = pl;
+    sw_unlock(engine);
+    *result = pl;
+    return SW_OK;
+}
+
+void sw_pipeline_free(struct sw_pipeline *pl)
+{
+    for (uint32_t i = 0; pl->tables && i < pl->program->table_count; i++)
+        sw_table_clear(&pl->tables[i]);
+    for (uint32_t i = 0; pl->state.registers && i < pl->program->register_count; i++)
+        free(pl->state.registers[i]);
+    for (uint32_t i = 0; pl->state.counters && i < pl->program->counter_count; i++)
+        free(pl->state.counters[i]);
+    free(pl->tables);
+    free(pl->orders);
+    free(pl->state.registers);
+    free(pl->state.counters);
+    if (pl->pool)
+        sw_pool_retire(pl->pool);
+    dlclose(pl->library);
+    free(pl);
+}
+
+static void unlink_pipeline(struct sw_pipeline *pl)
+{
+    for (struct sw_pipeline **link = &pl->device->pipelines; *link; link = &(*link)->next)
+        if (*link == pl) {
+            *link = pl->next;
+            return;
+        }
+}
+
+SW_PUBLIC void sw_pipeline_close(sw_pipeline *pl)
+{
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    unlink_pipeline(pl);
+    sw_unlock(engine);
+    sw_pipeline_free(pl);
+}
+
+SW_PUBLIC int sw_pipeline_commit(sw_pipeline *pl)
+{
+    sw_device *device = pl->device;
+    sw_engine *engine = device->engine;
+    if (pl->active)
+        return SW_E_STATE;
+    sw_lock(engine);
+    struct sw_pipeline *old = device->pipeline;
+    sw_device_reset_packets(device);
+    device->pipeline = pl;
+    pl->active = true;
+    if (old)
+        unlink_pipeline(old);
+    sw_unlock(engine);
+    if (old)
+        sw_pipeline_free(old);
+    return SW_OK;
+}
+
+/* --- counters and registers --- */
+
+static int counter_cell(sw_pipeline *pl, uint32_t counter, uint32_t index, struct sw_counter **cell)
+{
+    if (counter >= pl->program->counter_count)
+        return SW_E_NOT_FOUND;
+    if (index >= pl->program->counter_sizes[counter])
+        return SW_E_INVALID;
+    *cell = &pl->state.counters[counter][index];
+    return SW_OK;
+}
+
+SW_PUBLIC int sw_counter_read(sw_pipeline *pl, uint32_t counter, uint32_t index, uint64_t *packets, uint64_t *bytes)
+{
+    struct sw_counter *cell;
+    int rc = counter_cell(pl, counter, index, &cell);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        *packets = cell->packets;
+        *bytes = cell->bytes;
+        sw_unlock(pl->device->engine);
+    }
+    return rc;
+}
+
+SW_PUBLIC int sw_counter_write(sw_pipeline *pl, uint32_t counter, uint32_t index, uint64_t packets, uint64_t bytes)
+{
+    struct sw_counter *cell;
+    int rc = counter_cell(pl, counter, index, &cell);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        cell->packets = packets;
+        cell->bytes = bytes;
+        sw_unlock(pl->device->engine);
+    }
+    return rc;
+}
+
+static int register_cells(sw_pipeline *pl, uint32_t reg, uint32_t index, uint32_t count, uint8_t **cells,
+                          size_t *bytes)
+{
+    if (reg >= pl->program->register_count)
+        return SW_E_NOT_FOUND;
+    uint32_t size = pl->program->register_sizes[reg];
+    if (index > size || count > size - index)
+        return SW_E_INVALID;
+    *bytes = pl->program->register_bytes[reg];
+    *cells = (uint8_t *)pl->state.registers[reg] + index * *bytes;
+    return SW_OK;
+}
+
+SW_PUBLIC int sw_register_read(sw_pipeline *pl, uint32_t reg, uint32_t index, uint32_t count, void *data)
+{
+    uint8_t *cells;
+    size_t bytes;
+    int rc = register_cells(pl, reg, index, count, &cells, &bytes);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        memcpy(data, cells, count * bytes);
+        sw_unlock(pl->device->engine);
+    }
+    return rc;
+}
+
+SW_PUBLIC int sw_register_write(sw_pipeline *pl, uint32_t reg, uint32_t index, uint32_t count, const void *data)
+{
+    uint8_t *cells;
+    size_t bytes;
+    int rc = register_cells(pl, reg, index, count, &cells, &bytes);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        memcpy(cells, data, count * bytes);
+        sw_unlock(pl->device->engine);
+    }
+    return rc;
+}
+
+SW_PUBLIC int sw_register_fill(sw_pipeline *pl, uint32_t reg, const void *data)
+{
+    uint8_t *cells;
+    size_t bytes;
+    int rc = register_cells(pl, reg, 0, 0, &cells, &bytes);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        for (uint32_t i = 0; i < pl->program->register_sizes[reg]; i++)
+            memcpy(cells + i * bytes, data, bytes);
+        sw_unlock(pl->device->engine);
+    }
+    return rc;
+}

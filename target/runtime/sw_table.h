@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Match tables. A key is an array of 64-bit words. Entries that share a mask form a group with a hash table of its
+ * own: an exact table has one group, an lpm table one per prefix length, a ternary table one per mask (tuple space
+ * search). Groups are sorted by their best priority, so that a search ends early. */
+#ifndef SW_TABLE_H
+#define SW_TABLE_H
+
+#include <stdint.h>
+
+#include "sw_wide.h"
+
+enum sw_match { SW_MATCH_EXACT = 0, SW_MATCH_MASKED = 1, SW_MATCH_RANGE = 2 };
+
+struct sw_range_field {
+    uint32_t word, shift, width;
+};
+
+struct sw_table_info {
+    uint32_t key_words;
+    uint32_t match; /* enum sw_match */
+    uint32_t range_count;
+    const struct sw_range_field *ranges;
+};
+
+struct sw_entry {
+    uint64_t packets, bytes; /* direct counter */
+    uint32_t action;         /* action id of the JSON; SW_NO_ACTION: none */
+    int32_t priority;        /* the larger wins; among equals the older (smaller order) */
+    uint64_t order;
+    struct sw_entry *chain;  /* next entry with the same masked key, in falling precedence */
+    const uint64_t *args;
+    const uint64_t *ranges;  /* low, high for each range field */
+    uint64_t key[];
+};
+
+#define SW_NO_ACTION UINT32_MAX
+
+struct sw_slot {
+    uint64_t hash;
+    struct sw_entry *entry; /* NULL: free */
+};
+
+struct sw_group {
+    struct sw_slot *slots;
+    uint32_t slot_mask;
+    uint32_t used;
+    int32_t best;   /* highest priority in the group */
+    uint64_t *mask;
+};
+
+struct sw_table {
+    struct sw_group *groups;
+    uint32_t group_count;
+    struct sw_entry *miss; /* default action; its action may be SW_NO_ACTION */
+};
+
+SW_INLINE uint64_t sw_key_hash(const uint64_t *key, uint32_t words)
+{
+    uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 0; i < words; i++) {
+        sw_u128 m = (sw_u128)(h ^ key[i]) * UINT64_C(0xd6e8feb86659fd93);
+        h = (uint64_t)m ^ (uint64_t)(m >> 64);
+        h ^= UINT64_C(0xa0761d6478bd642f);
+    }
+    return h;
+}
+
+SW_INLINE struct sw_entry *sw_group_find(const struct sw_group *g, const uint64_t *key, uint32_t words)
+{
+    uint64_t h = sw_key_hash(key, words);
+    for (uint32_t i = (uint32_t)(h >> 32) & g->slot_mask;; i = (i + 1) & g->slot_mask) {
+        const struct sw_slot *s = &g->slots[i];
+        if (s->entry == NULL)
+            return NULL;
+        if (s->hash == h && sw_wide_eq(s->entry->key, key, words))
+            return s->entry;
+    }
+}
+
+SW_INLINE struct sw_entry *sw_find_exact(const struct sw_table *t, const uint64_t *key, uint32_t words)
+{
+    return t->group_count ? sw_group_find(&t->groups[0], key, words) : NULL;
+}
+
+SW_INLINE int sw_precedes(const struct sw_entry *a, const struct sw_entry *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->order < b->order;
+}
+
+SW_INLINE struct sw_entry *sw_find_masked(const struct sw_table *t, const uint64_t *key, uint32_t words)
+{
+    struct sw_entry *best = NULL;
+    uint64_t masked[words];
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        const struct sw_group *group = &t->groups[g];
+        if (best != NULL && best->priority > group->best)
+            break;
+        for (uint32_t i = 0; i < words; i++)
+            masked[i] = key[i] & group->mask[i];
+        struct sw_entry *found = sw_group_find(group, masked, words);
+        if (found != NULL && (best == NULL || sw_precedes(found, best)))
+            best = found;
+    }
+    return best;
+}
+
+static inline __attribute__((unused)) struct sw_entry *sw_find_range(const struct sw_table *t,
+                                                                     const struct sw_table_info *info,
+                                                                     const uint64_t *key)
+{
+    struct sw_entry *best = NULL;
+    uint32_t words = info->key_words;
+    uint64_t masked[words];
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        const struct sw_group *group = &t->groups[g];
+        if (best != NULL && best->priority > group->best)
+            break;
+        for (uint32_t i = 0; i < words; i++)
+            masked[i] = key[i] & group->mask[i];
+        for (struct sw_entry *e = sw_group_find(group, masked, words); e != NULL; e = e->chain) {
+            uint32_t r = 0;
+            for (; r < info->range_count; r++) {
+                const struct sw_range_field *f = &info->ranges[r];
+                uint64_t v = key[f->word] >> f->shift;
+                if (f->width < 64)
+                    v &= (UINT64_C(1) << f->width) - 1;
+                if (v < e->ranges[2 * r] || v > e->ranges[2 * r + 1])
+                    break;
+            }
+            if (r == info->range_count) {
+                if (best == NULL || sw_precedes(e, best))
+                    best = e;
+                break;
+            }
+        }
+    }
+    return best;
+}
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control side of the match tables: insert, modify, delete, read. */
+#include <stdlib.h>
+
+#include "sw_internal.h"
+
+#define FIRST_SLOTS 16u
+
+/* Everything that identifies an entry. */
+struct identity {
+    const uint64_t *key, *mask, *ranges;
+    int32_t priority;
+};
+
+static bool group_init(struct sw_group *g, const uint64_t *mask, uint32_t words)
+{
+    memset(g, 0, sizeof *g);
+    g->slots = calloc(FIRST_SLOTS, sizeof *g->slots);
+    g->mask = malloc(8 * (size_t)(words ? words : 1));
+    if (!g->slots || !g->mask) {
+        free(g->slots);
+        free(g->mask);
+        return false;
+    }
+    g->slot_mask = FIRST_SLOTS - 1;
+    g->best = INT32_MIN;
+    memcpy(g->mask, mask, 8 * (size_t)words);
+    return true;
+}
+
+static void slot_place(struct sw_slot *slots, uint32_t slot_mask, struct sw_slot item)
+{
+    uint32_t i = (uint32_t)(item.hash >> 32) & slot_mask;
+    while (slots[i].entry)
+        i = (i + 1) & slot_mask;
+    slots[i] = item;
+}
+
+static bool group_grow(struct sw_group *g)
+{
+    uint32_t size = 2 * (g->slot_mask + 1);
+    struct sw_slot *slots = calloc(size, sizeof *slots);
+    if (!slots)
+        return false;
+    for (uint32_t i = 0; i <= g->slot_mask; i++)
+        if (g->slots[i].entry)
+            slot_place(slots, size - 1, g->slots[i]);
+    free(g->slots);
+    g->slots = slots;
+    g->slot_mask = size - 1;
+    return true;
+}
+
+static struct sw_slot *group_slot(struct sw_group *g, const uint64_t *key, uint32_t words)
+{
+    uint64_t h = sw_key_hash(key, words);
+    for (uint32_t i = (uint32_t)(h >> 32) & g->slot_mask; g->slots[i].entry; i = (i + 1) & g->slot_mask)
+        if (g->slots[i].hash == h && sw_wide_eq(g->slots[i].entry->key, key, words))
+            return &g->slots[i];
+    return NULL;
+}
+
+static void slot_remove(struct sw_group *g, struct sw_slot *slot)
+{
+    uint32_t hole = (uint32_t)(slot - g->slots);
+    for (uint32_t i = (hole + 1) & g->slot_mask; g->slots[i].entry; i = (i + 1) & g->slot_mask) {
+        uint32_t home = (uint32_t)(g->slots[i].hash >> 32) & g->slot_mask;
+        /* Move the item back if its home is not between the hole and its place. */
+        if (((i - home) & g->slot_mask) >= ((i - hole) & g->slot_mask)) {
+            g->slots[hole] = g->slots[i];
+            hole = i;
+        }
+    }
+    g->slots[hole].entry = NULL;
+}
+
+static struct sw_group *find_group(struct sw_table *t, const uint64_t *mask, uint32_t words)
+{
+    for (uint32_t i = 0; i < t->group_count; i++)
+        if (sw_wide_eq(t->groups[i].mask, mask, words))
+            return &t->groups[i];
+    return NULL;
+}
+
+/* Keep the groups in falling order of their best priority. */
+static void sort_groups(struct sw_table *t)
+{
+    for (uint32_t i = 1; i < t->group_count; i++) {
+        struct sw_group g = t->groups[i];
+        uint32_t j = i;
+        for (; j > 0 && t->groups[j - 1].best < g.best; j--)
+            t->groups[j] = t->groups[j - 1];
+        t->groups[j] = g;
+    }
+}
+
+static void group_free(struct sw_group *g)
+{
+    free(g->slots);
+    free(g->mask);
+}
+
+static void remove_group(struct sw_table *t, struct sw_group *g)
+{
+    group_free(g);
+    uint32_t i = (uint32_t)(g - t->groups);
+    memmove(g, g + 1, (t->group_count - i - 1) * sizeof *g);
+    t->group_count--;
+}
+
+static struct sw_entry *entry_create(const struct sw_table_info *info, const struct identity *id, uint32_t action,
+                                     const uint64_t *args, uint32_t arg_words)
+{
+    size_t ranges = 2 * (size_t)info->range_count;
+    struct sw_entry *e = calloc(1, sizeof *e + 8 * (info->key_words + arg_words + ranges));
+    if (!e)
+        return NULL;
+    uint64_t *p = e->key;
+    if (id->key)
+        memcpy(p, id->key, 8 * (size_t)info->key_words);
+    p += info->key_words;
+    e->args = p;
+    if (arg_words)
+        memcpy(p, args, 8 * (size_t)arg_words);
+    p += arg_words;
+    e->ranges = p;
+    if (ranges && id->ranges)
+        memcpy(p, id->ranges, 8 * ranges);
+    e->action = action;
+    e->priority = id->priority;
+    return e;
+}
+
+static bool same(const struct sw_entry *e, const struct identity *id, const struct sw_table_info *info)
+{
+    return e->priority == id->priority &&
+           (info->range_count == 0 || memcmp(e->ranges, id->ranges, 16 * (size_t)info->range_count) == 0);
+}
+
+/* The link that points at the entry, or NULL. */
+static struct sw_entry **find_link(struct sw_table *t, const struct sw_table_info *info, const struct identity *id,
+                                   struct sw_group **group, struct sw_slot **slot)
+{
+    *group = find_group(t, id->mask, info->key_words);
+    if (!*group)
+        return NULL;
+    *slot = group_slot(*group, id->key, info->key_words);
+    if (!*slot)
+        return NULL;
+    for (struct sw_entry **link = &(*slot)->entry; *link; link = &(*link)->chain)
+        if (same(*link, id, info))
+            return link;
+    return NULL;
+}
+
+static int insert(struct sw_table *t, const struct sw_table_info *info, const struct identity *id,
+                  struct sw_entry *e)
+{
+    struct sw_group *g = find_group(t, id->mask, info->key_words);
+    if (!g) {
+        struct sw_group *groups = realloc(t->groups, (t->group_count + 1) * sizeof *groups);
+        if (!groups)
+            return SW_E_MEMORY;
+        t->groups = groups;
+        g = &groups[t->group_count];
+        if (!group_init(g, id->mask, info->key_words))
+            return SW_E_MEMORY;
+        t->group_count++;
+    }
+    struct sw_slot *slot = group_slot(g, e->key, info->key_words);
+    if (!slot) {
+        if (2 * (g->used + 1) > g->slot_mask && !group_grow(g))
+            return SW_E_MEMORY;
+        struct sw_slot item = {sw_key_hash(e->key, info->key_words), e};
+        slot_place(g->slots, g->slot_mask, item);
+        g->used++;
+    } else {
+        struct sw_entry **link = &slot->entry;
+        while (*link && sw_precedes(*link, e))
+            link = &(*link)->chain;
+        e->chain = *link;
+        *link = e;
+    }
+    if (e->priority > g->best) {
+        g->best = e->priority;
+        sort_groups(t);
+    }
+    return SW_OK;
+}
+
+static int find(sw_pipeline *pl, uint32_t table, struct identity *id, uint64_t *ones, struct sw_table **t,
+                const struct sw_table_info **info)
+{
+    if (table >= pl->program->table_count)
+        return SW_E_NOT_FOUND;
+    *t = &pl->tables[table];
+    *info = &pl->program->tables[table];
+    if (!id->mask) {
+        for (uint32_t i = 0; i < (*info)->key_words; i++)
+            ones[i] = UINT64_MAX;
+        id->mask = ones;
+    }
+    return SW_OK;
+}
+
+#define MAX_KEY_WORDS 1024u
+
+SW_PUBLIC int sw_table_insert(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                              const uint64_t *ranges, int32_t priority, uint32_t action, const uint64_t *args,
+                              uint32_t arg_words)
+{
+    struct identity id = {key, mask, ranges, priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    int rc = find(pl, table, &id, ones, &t, &info);
+    if (rc == SW_OK) {
+        struct sw_group *group;
+        struct sw_slot *slot;
+        if (find_link(t, info, &id, &group, &slot)) {
+            rc = SW_E_EXISTS;
+        } else {
+            struct sw_entry *e = entry_create(info, &id, action, args, arg_words);
+            if (!e) {
+                rc = SW_E_MEMORY;
+            } else {
+                e->order = pl->orders[table]++;
+                rc = insert(t, info, &id, e);
+                if (rc != SW_OK)
+                    free(e);
+            }
+        }
+    }
+    sw_unlock(engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                              const uint64_t *ranges, int32_t priority, uint32_t action, const uint64_t *args,
+                              uint32_t arg_words)
+{
+    struct identity id = {key, mask, ranges, priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    int rc = find(pl, table, &id, ones, &t, &info);
+    if (rc == SW_OK) {
+        struct sw_group *group;
+        struct sw_slot *slot;
+        struct sw_entry **link = find_link(t, info, &id, &group, &slot);
+        struct sw_entry *e = link ? entry_create(info, &id, action, args, arg_words) : NULL;
+        if (!link) {
+            rc = SW_E_NOT_FOUND;
+        } else if (!e) {
+            rc = SW_E_MEMORY;
+        } else {
+            struct sw_entry *old = *link;
+            e->packets = old->packets;
+            e->bytes = old->bytes;
+            e->order = old->order;
+            e->chain = old->chain;
+            *link = e;
+            free(old);
+        }
+    }
+    sw_unlock(engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_table_delete(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                              const uint64_t *ranges, int32_t priority)
+{
+    struct identity id = {key, mask, ranges, priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    int rc = find(pl, table, &id, ones, &t, &info);
+    if (rc == SW_OK) {
+        struct sw_group *group;
+        struct sw_slot *slot;
+        struct sw_entry **link = find_link(t, info, &id, &group, &slot);
+        if (!link) {
+            rc = SW_E_NOT_FOUND;
+        } else {
+            struct sw_entry *old = *link;
+            *link = old->chain;
+            if (!slot->entry) {
+                slot_remove(group, slot);
+                group->used--;
+            }
+            free(old);
+            /* `best` may stay too high: a search then only ends later than it could. */
+            if (group->used == 0)
+                remove_group(t, group);
+        }
+    }
+    sw_unlock(engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_table_read(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                            const uint64_t *ranges, int32_t priority, struct sw_entry_view *view)
+{
+    struct identity id = {key, mask, ranges, priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    int rc = find(pl, table, &id, ones, &t, &info);
+    if (rc == SW_OK) {
+        struct sw_group *group;
+        struct sw_slot *slot;
+        struct sw_entry **link = find_link(t, info, &id, &group, &slot);
+        if (link) {
+            view->action = (*link)->action;
+            view->priority = (*link)->priority;
+            view->packets = (*link)->packets;
+            view->bytes = (*link)->bytes;
+        } else {
+            rc = SW_E_NOT_FOUND;
+        }
+    }
+    sw_unlock(engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_table_write_counter(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,
+                                     const uint64_t *ranges, int32_t priority, uint64_t packets, uint64_t bytes)
+{
+    struct identity id = {key, mask, ranges, priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    int rc = find(pl, table, &id, ones, &t, &info);
+    if (rc == SW_OK) {
+        struct sw_group *group;
+        struct sw_slot *slot;
+        struct sw_entry **link = find_link(t, info, &id, &group, &slot);
+        if (link) {
+            (*link)->packets = packets;
+            (*link)->bytes = bytes;
+        } else {
+            rc = SW_E_NOT_FOUND;
+        }
+    }
+    sw_unlock(engine);
+    return rc;
+}
+
+SW_PUBLIC int sw_table_set_default(sw_pipeline *pl, uint32_t table, uint32_t action, const uint64_t *args,
+                                   uint32_t arg_words)
+{
+    if (table >= pl->program->table_count)
+        return SW_E_NOT_FOUND;
+    struct identity id = {NULL, NULL, NULL, 0};
+    struct sw_entry *e = entry_create(&pl->program->tables[table], &id, action, args, arg_words);
+    if (!e)
+        return SW_E_MEMORY;
+    sw_engine *engine = pl->device->engine;
+    sw_lock(engine);
+    struct sw_entry *old = pl->tables[table].miss;
+    if (old) {
+        e->packets = old->packets;
+        e->bytes = old->bytes;
+    }
+    pl->tables[table].miss = e;
+    sw_unlock(engine);
+    free(old);
+    return SW_OK;
+}
+
+void sw_table_clear(struct sw_table *t)
+{
+    for (uint32_t g = 0; g < t->group_count; g++) {
+        struct sw_group *group = &t->groups[g];
+        for (uint32_t i = 0; i <= group->slot_mask; i++)
+            for (struct sw_entry *e = group->slots[i].entry; e;) {
+                struct sw_entry *next = e->chain;
+                free(e);
+                e = next;
+            }
+        group_free(group);
+    }
+    free(t->groups);
+    free(t->miss);
+    memset(t, 0, sizeof *t);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Integers wider than a machine word: unsigned __int128 up to 128 bits, arrays of 64-bit limbs (least significant
+ * first, two's complement where signed) beyond. Everything is inline with constant sizes, so that it unrolls. */
+#ifndef SW_WIDE_H
+#define SW_WIDE_H
+
+#include <stdint.h>
+#include <string.h>
+
+__extension__ typedef unsigned __int128 sw_u128;
+__extension__ typedef __int128 sw_i128;
+
+#define SW_INLINE static inline __attribute__((always_inline, unused))
+#define SW_U128(hi, lo) (((sw_u128)(hi) << 64) | (sw_u128)(lo))
+
+SW_INLINE uint64_t sw_load_be64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return __builtin_bswap64(v);
+}
+
+SW_INLINE void sw_store_be64(uint8_t *p, uint64_t v)
+{
+    v = __builtin_bswap64(v);
+    memcpy(p, &v, 8);
+}
+
+/* `width` bits (1..64) starting `bit` bits after p, most significant first. May read up to 8 bytes past the field;
+ * packet buffers have that slack. */
+SW_INLINE uint64_t sw_get_bits(const uint8_t *p, uint32_t bit, uint32_t width)
+{
+    p += bit >> 3;
+    bit &= 7;
+    if (bit == 0 && width == 8)
+        return p[0];
+    if (bit == 0 && width == 16) {
+        uint16_t v;
+        memcpy(&v, p, 2);
+        return __builtin_bswap16(v);
+    }
+    if (bit == 0 && width == 32) {
+        uint32_t v;
+        memcpy(&v, p, 4);
+        return __builtin_bswap32(v);
+    }
+    uint64_t v = sw_load_be64(p) << bit;
+    if (bit + width > 64)
+        v |= (uint64_t)p[8] >> (8 - bit);
+    return v >> (64 - width);
+}
+
+/* Store the low `width` bits of v (1..64) `bit` bits after p; neighbouring bits stay. */
+SW_INLINE void sw_put_bits(uint8_t *p, uint32_t bit, uint32_t width, uint64_t v)
+{
+    p += bit >> 3;
+    bit &= 7;
+    if (bit == 0 && width == 8) {
+        p[0] = (uint8_t)v;
+        return;
+    }
+    if (bit == 0 && width == 16) {
+        uint16_t b = __builtin_bswap16((uint16_t)v);
+        memcpy(p, &b, 2);
+        return;
+    }
+    if (bit == 0 && width == 32) {
+        uint32_t b = __builtin_bswap32((uint32_t)v);
+        memcpy(p, &b, 4);
+        return;
+    }
+    if (bit == 0 && width == 48) {
+        uint32_t b = __builtin_bswap32((uint32_t)(v >> 16));
+        uint16_t c = __builtin_bswap16((uint16_t)v);
+        memcpy(p, &b, 4);
+        memcpy(p + 4, &c, 2);
+        return;
+    }
+    uint32_t end = bit + width;
+    uint32_t bytes = (end + 7) / 8;
+    /* Byte by byte from the last: sizes are constants, so this folds into a few instructions. */
+    for (uint32_t i = bytes; i-- > 0;) {
+        uint32_t low = (i + 1) * 8 > end ? (i + 1) * 8 - end : 0; /* unused low bits of this byte */
+        uint32_t high = i == 0 ? bit : 0;                         /* unused high bits of this byte */
+        uint32_t take = 8 - low - high;
+        uint8_t mask = (uint8_t)(((1u << take) - 1) << low);
+        p[i] = (uint8_t)((p[i] & ~mask) | (((uint32_t)(v & 0xff) << low) & mask));
+        v >>= take;
+    }
+}
+
+SW_INLINE sw_u128 sw_get_bits128(const uint8_t *p, uint32_t bit, uint32_t width)
+{
+    return SW_U128(sw_get_bits(p, bit, width - 64), sw_get_bits(p, bit + width - 64, 64));
+}
+
+SW_INLINE void sw_put_bits128(uint8_t *p, uint32_t bit, uint32_t width, sw_u128 v)
+{
+    sw_put_bits(p, bit, width - 64, (uint64_t)(v >> 64));
+    sw_put_bits(p, bit + width - 64, 64, (uint64_t)v);
+}
+
+SW_INLINE void sw_get_wide(uint64_t *v, const uint8_t *p, uint32_t bit, uint32_t width)
+{
+    uint32_t limbs = (width + 63) / 64, top = width - (limbs - 1) * 64;
+    v[limbs - 1] = sw_get_bits(p, bit, top);
+    for (uint32_t i = 0; i + 1 < limbs; i++)
+        v[limbs - 2 - i] = sw_get_bits(p, bit + top + 64 * i, 64);
+}
+
+SW_INLINE void sw_put_wide(uint8_t *p, uint32_t bit, uint32_t width, const uint64_t *v)
+{
+    uint32_t limbs = (width + 63) / 64, top = width - (limbs - 1) * 64;
+    sw_put_bits(p, bit, top, v[limbs - 1]);
+    for (uint32_t i = 0; i + 1 < limbs; i++)
+        sw_put_bits(p, bit + top + 64 * i, 64, v[limbs - 2 - i]);
+}
+
+/* --- single words --- */
+
+SW_INLINE uint64_t sw_shl64(uint64_t a, uint64_t s) { return s < 64 ? a << s : 0; }
+SW_INLINE uint64_t sw_shr64(uint64_t a, uint64_t s) { return s < 64 ? a >> s : 0; }
+SW_INLINE uint64_t sw_sar64(uint64_t a, uint64_t s) { return (uint64_t)((int64_t)a >> (s < 64 ? s : 63)); }
+SW_INLINE uint64_t sw_sext64(uint64_t a, uint32_t w) { return (uint64_t)((int64_t)(a << (64 - w)) >> (64 - w)); }
+SW_INLINE sw_u128 sw_shl128(sw_u128 a, uint64_t s) { return s < 128 ? a << s : 0; }
+SW_INLINE sw_u128 sw_shr128(sw_u128 a, uint64_t s) { return s < 128 ? a >> s : 0; }
+SW_INLINE sw_u128 sw_sar128(sw_u128 a, uint64_t s) { return (sw_u128)((sw_i128)a >> (s < 128 ? s : 127)); }
+SW_INLINE sw_u128 sw_sext128(sw_u128 a, uint32_t w) { return (sw_u128)((sw_i128)(a << (128 - w)) >> (128 - w)); }
+SW_INLINE sw_u128 sw_wide_to128(const uint64_t *a) { return SW_U128(a[1], a[0]); }
+
+/* --- n limbs --- */
+
+SW_INLINE void sw_wide_copy(uint64_t *d, const uint64_t *a, uint32_t n) { memmove(d, a, 8 * (size_t)n); }
+
+SW_INLINE void sw_wide_set(uint64_t *d, uint32_t n, uint64_t low, int negative)
+{
+    d[0] = low;
+    for (uint32_t i = 1; i < n; i++)
+        d[i] = negative ? UINT64_MAX : 0;
+}
+
+SW_INLINE void sw_wide_set128(uint64_t *d, uint32_t n, sw_u128 v, int negative)
+{
+    d[0] = (uint64_t)v;
+    d[1] = (uint64_t)(v >> 64);
+    for (uint32_t i = 2; i < n; i++)
+        d[i] = negative ? UINT64_MAX : 0;
+}
+
+/* d (n limbs) = a (m limbs) extended or cut; `is_signed`: a's top bit is its sign. */
+SW_INLINE void sw_wide_resize(uint64_t *d, uint32_t n, const uint64_t *a, uint32_t m, int is_signed)
+{
+    uint64_t fill = is_signed && (a[m - 1] >> 63) ? UINT64_MAX : 0;
+    for (uint32_t i = 0; i < n; i++)
+        d[i] = i < m ? a[i] : fill;
+}
+
+SW_INLINE void sw_wide_add(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    uint64_t carry = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sw_u128 s = (sw_u128)a[i] + b[i] + carry;
+        d[i] = (uint64_t)s;
+        carry = (uint64_t)(s >> 64);
+    }
+}
+
+SW_INLINE void sw_wide_sub(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    uint64_t borrow = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sw_u128 s = (sw_u128)a[i] - b[i] - borrow;
+        d[i] = (uint64_t)s;
+        borrow = (uint64_t)(s >> 64) & 1;
+    }
+}
+
+/* d must not overlap a or b. */
+static inline __attribute__((unused)) void sw_wide_mul(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    memset(d, 0, 8 * (size_t)n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t carry = 0;
+        if (a[i] == 0)
+            continue;
+        for (uint32_t j = 0; i + j < n; j++) {
+            sw_u128 s = (sw_u128)a[i] * b[j] + d[i + j] + carry;
+            d[i + j] = (uint64_t)s;
+            carry = (uint64_t)(s >> 64);
+        }
+    }
+}
+
+#define SW_WIDE_BITOP(name, op)                                                                                        \
+    SW_INLINE void sw_wide_##name(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)                       \
+    {                                                                                                                  \
+        for (uint32_t i = 0; i < n; i++)                                                                               \
+            d[i] = a[i] op b[i];                                                                                       \
+    }
+SW_WIDE_BITOP(and, &)
+SW_WIDE_BITOP(or, |)
+SW_WIDE_BITOP(xor, ^)
+
+SW_INLINE void sw_wide_not(uint64_t *d, const uint64_t *a, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        d[i] = ~a[i];
+}
+
+/* d must not overlap a. */
+static inline __attribute__((unused)) void sw_wide_shl(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n)
+{
+    uint64_t limbs = s / 64, bits = s % 64;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = 0;
+        if (i >= limbs)
+            v = a[i - limbs] << bits;
+        if (bits && i >= limbs + 1)
+            v |= a[i - limbs - 1] >> (64 - bits);
+        d[i] = v;
+    }
+}
+
+/* Arithmetic where `is_signed`. d must not overlap a. */
+static inline __attribute__((unused)) void sw_wide_shr(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n,
+                                                       int is_signed)
+{
+    uint64_t fill = is_signed && (a[n - 1] >> 63) ? UINT64_MAX : 0;
+    uint64_t limbs = s / 64 < n ? s / 64 : n, bits = s % 64;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t low = i + limbs < n ? a[i + limbs] : fill;
+        uint64_t high = i + limbs + 1 < n ? a[i + limbs + 1] : fill;
+        d[i] = bits ? low >> bits | high << (64 - bits) : low;
+    }
+}
+
+/* Keep the low w bits; where `is_signed`, bit w-1 is copied upwards. In place. */
+SW_INLINE void sw_wide_trunc(uint64_t *d, uint32_t n, uint32_t w, int is_signed)
+{
+    uint32_t limb = (w - 1) / 64, bits = (w - 1) % 64 + 1;
+    uint64_t fill = is_signed && (d[limb] >> (bits - 1) & 1) ? UINT64_MAX : 0;
+    if (bits < 64)
+        d[limb] = (d[limb] & ((UINT64_C(1) << bits) - 1)) | (fill << bits);
+    for (uint32_t i = limb + 1; i < n; i++)
+        d[i] = fill;
+}
+
+SW_INLINE int sw_wide_eq(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    uint64_t diff = 0;
+    for (uint32_t i = 0; i < n; i++)
+        diff |= a[i] ^ b[i];
+    return diff == 0;
+}
+
+/* a < b */
+static inline __attribute__((unused)) int sw_wide_lt(const uint64_t *a, const uint64_t *b, uint32_t n, int is_signed)
+{
+    if (is_signed && (a[n - 1] ^ b[n - 1]) >> 63)
+        return (int)(a[n - 1] >> 63);
+    for (uint32_t i = n; i-- > 0;)
+        if (a[i] != b[i])
+            return a[i] < b[i];
+    return 0;
+}
+
+#endif

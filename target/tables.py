@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control side of one table: checks entries, packs keys and arguments, remembers entries in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from target import native
+from target.api import DeviceError, FieldMatch, TableEntry
+from target.bmjson import JsonError, Program
+from target.bmjson.model import Action, KeyField, Table
+from target.codegen.control import KeyPart, TableLayout, arg_words
+from target.codegen.layout import limbs
+
+if TYPE_CHECKING:
+    from target.engine import Engine
+
+_WORD = (1 << 64) - 1
+
+_Identity: TypeAlias = tuple[tuple[FieldMatch, ...], int]
+
+
+def _invalid(message: str) -> DeviceError:
+    return DeviceError("INVALID_ARGUMENT", message)
+
+
+class TableControl:
+    """Entries of one table of a loaded program."""
+
+    def __init__(
+        self, engine: Engine, pipeline: Any, table: Table, program: Program, layout: TableLayout
+    ) -> None:
+        self._engine = engine
+        self._ffi, self._lib, self._pipeline = engine.ffi, engine.lib, pipeline
+        self.table = table
+        self.layout = layout
+        self._actions = {program.actions[i].name: program.actions[i] for i in table.action_ids}
+        if table.default is not None:
+            self._actions.setdefault(
+                program.actions[table.default[0]].name, program.actions[table.default[0]]
+            )
+        self._by_id = {a.id: a for a in self._actions.values()}
+        self._entries: dict[_Identity, TableEntry] = {}
+        self._has_priority = any(f.match in ("ternary", "range", "optional") for f in table.key)
+        self._default = self._program_default()
+        self.is_const = table.entries is not None
+        if layout.index >= 0:
+            self._install_default()
+            self._install_const_entries()
+
+    def _program_default(self) -> tuple[str, tuple[int, ...]] | None:
+        if self.table.default is None:
+            return None
+        return self._by_id[self.table.default[0]].name, self.table.default[1]
+
+    # --- checks and packing
+
+    def _check_action(self, name: str, args: tuple[int, ...]) -> Action:
+        action = self._actions.get(name)
+        if action is None:
+            raise _invalid(f"{name!r} is not an action of table {self.table.name!r}")
+        if len(args) != len(action.params):
+            raise _invalid(f"action {name!r} takes {len(action.params)} arguments, got {len(args)}")
+        for value, param in zip(args, action.params, strict=True):
+            if value < 0 or value >> param.width:
+                raise _invalid(
+                    f"argument {param.name!r} of {name!r}: {value} does not fit {param.width} bits"
+                )
+        return action
+
+    def _check_field(self, match: FieldMatch, field: KeyField) -> tuple[int, int, FieldMatch]:
+        """(value, mask, canonical match) of one key field; for a range the mask is 0."""
+        where = f"key field {field.name!r} of {self.table.name!r}"
+        width = field.width
+        ones = (1 << width) - 1
+        kind = field.match
+        if kind == "optional" and match == ():
+            return 0, 0, ()
+        expected = {"exact": 1, "valid": 1, "optional": 1}.get(kind, 2)
+        # A compiler writes an optional field as a ternary one; its entries may come in either form.
+        if kind == "ternary" and len(match) < 2:
+            match = (match[0], ones) if match else (0, 0)
+        if len(match) != expected:
+            raise _invalid(f"{where}: expected {expected} numbers for {kind!r}, got {len(match)}")
+        if any(v < 0 for v in match):
+            raise _invalid(f"{where}: negative number")
+        value = match[0]
+        if value > ones:
+            raise _invalid(f"{where}: {value:#x} does not fit {width} bits")
+        if kind == "lpm":
+            if match[1] > width:
+                raise _invalid(f"{where}: prefix length {match[1]} is more than {width}")
+            mask = ones ^ (ones >> match[1])
+        elif kind == "ternary":
+            mask = match[1]
+        elif kind == "range":
+            if match[1] > ones or match[1] < value:
+                raise _invalid(f"{where}: {value}..{match[1]} is not a range of {width} bits")
+            return 0, 0, match
+        else:
+            mask = ones
+        if mask > ones:
+            raise _invalid(f"{where}: mask {mask:#x} does not fit {width} bits")
+        if value & ~mask:
+            raise _invalid(f"{where}: {value:#x} has bits outside its mask {mask:#x}")
+        return value, mask, match
+
+    def _pack(
+        self, key: tuple[FieldMatch, ...], priority: int
+    ) -> tuple[_Identity, tuple[Any, Any, Any, int]]:
+        """The entry's identity, and (key, mask, ranges, priority) for the C interface."""
+        table = self.table
+        if not table.key:
+            raise _invalid(f"table {table.name!r} has no key, it takes no entries")
+        if len(key) != len(table.key):
+            raise _invalid(f"table {table.name!r} has {len(table.key)} key fields, got {len(key)}")
+        if self._has_priority:
+            if not 0 <= priority < 2**31:
+                raise _invalid(f"priority {priority}: expected 0..2^31-1")
+        elif priority:
+            raise _invalid(f"table {table.name!r} takes no priority")
+        values, masks = [0] * self.layout.words, [0] * self.layout.words
+        ranges: list[int] = []
+        canonical: list[FieldMatch] = []
+        native_priority = priority
+        for match, field, part in zip(key, table.key, self.layout.parts, strict=True):
+            value, mask, form = self._check_field(match, field)
+            canonical.append(form)
+            if field.mask is not None:
+                value, mask = value & field.mask, mask & field.mask
+            if field.match == "range":
+                ranges.extend(form)
+            elif field.match == "lpm" and not self._has_priority:
+                native_priority = form[1]
+            _put(values, part, value)
+            _put(masks, part, mask)
+        ffi = self._ffi
+        packed = (
+            ffi.new("uint64_t[]", values),
+            ffi.new("uint64_t[]", masks) if self.layout.match else ffi.NULL,
+            ffi.new("uint64_t[]", ranges) if ranges else ffi.NULL,
+            native_priority,
+        )
+        return (tuple(canonical), priority), packed
+
+    def _args(self, action: Action, args: tuple[int, ...]) -> tuple[Any, int]:
+        words = arg_words(action.params, args)
+        return (self._ffi.new("uint64_t[]", words) if words else self._ffi.NULL), len(words)
+
+    def _check(self, status: int) -> None:
+        from target.pipeline import check
+
+        check(self._engine, status, f"table {self.table.name!r}")
+
+    # --- entries
+
+    def _mutable(self) -> None:
+        if self.is_const:
+            raise _invalid(f"the entries of table {self.table.name!r} are const")
+
+    def insert(self, entry: TableEntry) -> None:
+        self._mutable()
+        if len(self._entries) >= self.table.size:
+            raise DeviceError("RESOURCE_EXHAUSTED", f"table {self.table.name!r} is full ({self.table.size})")
+        self._insert(entry, False)
+
+    def _insert(self, entry: TableEntry, const: bool) -> None:
+        action = self._check_action(entry.action, entry.args)
+        identity, packed = self._pack(entry.key, entry.priority)
+        if identity in self._entries:
+            raise DeviceError("ALREADY_EXISTS", f"table {self.table.name!r} has this entry already")
+        status = self._lib.sw_table_insert(
+            self._pipeline, self.layout.index, *packed, action.id, *self._args(action, entry.args)
+        )
+        self._check(status)
+        self._entries[identity] = replace(entry, key=identity[0], const=const)
+
+    def modify(self, entry: TableEntry) -> None:
+        self._mutable()
+        action = self._check_action(entry.action, entry.args)
+        identity, packed = self._find(entry.key, entry.priority)
+        status = self._lib.sw_table_modify(
+            self._pipeline, self.layout.index, *packed, action.id, *self._args(action, entry.args)
+        )
+        self._check(status)
+        self._entries[identity] = replace(entry, key=identity[0], const=False)
+
+    def delete(self, key: tuple[FieldMatch, ...], priority: int) -> None:
+        self._mutable()
+        identity, packed = self._find(key, priority)
+        self._check(self._lib.sw_table_delete(self._pipeline, self.layout.index, *packed))
+        del self._entries[identity]
+
+    def _find(
+        self, key: tuple[FieldMatch, ...], priority: int
+    ) -> tuple[_Identity, tuple[Any, Any, Any, int]]:
+        identity, packed = self._pack(key, priority)
+        if identity not in self._entries:
+            raise DeviceError("NOT_FOUND", f"table {self.table.name!r} has no such entry")
+        return identity, packed
+
+    def entries(self) -> list[TableEntry]:
+        return list(self._entries.values())
+
+    def entry(self, key: tuple[FieldMatch, ...], priority: int) -> TableEntry:
+        return self._entries[self._find(key, priority)[0]]
+
+    # --- default action
+
+    def default(self) -> tuple[str, tuple[int, ...]] | None:
+        return self._default
+
+    def set_default(self, action: str | None, args: tuple[int, ...]) -> None:
+        table = self.table
+        wanted = self._program_default() if action is None else (action, args)
+        if wanted is not None:
+            self._check_action(*wanted)
+        program_default = self._program_default()
+        if wanted != program_default and program_default is not None:
+            if table.default_const and wanted is not None and wanted[0] != program_default[0]:
+                raise _invalid(f"the default action of table {table.name!r} is const")
+            if table.default_const and table.default_args_const:
+                raise _invalid(f"the default entry of table {table.name!r} is const")
+        if wanted == self._default:
+            return
+        previous = self._default
+        self._default = wanted
+        try:
+            self._install_default()
+        except DeviceError:
+            self._default = previous
+            raise
+
+    def _install_default(self) -> None:
+        action_id, args, count = native.NO_ACTION, self._ffi.NULL, 0
+        if self._default is not None:
+            action = self._actions[self._default[0]]
+            action_id = action.id
+            args, count = self._args(action, self._default[1])
+        status = self._lib.sw_table_set_default(self._pipeline, self.layout.index, action_id, args, count)
+        self._check(status)
+
+    def _install_const_entries(self) -> None:
+        entries = self.table.entries or ()
+        for number, item in enumerate(entries):
+            # In the JSON the smaller number wins; here, as in P4Runtime, the larger.
+            highest = max(e.priority for e in entries)
+            priority = highest - item.priority + 1 if self._has_priority else 0
+            key = tuple(
+                self._const_match(values, field)
+                for values, field in zip(item.key, self.table.key, strict=True)
+            )
+            entry = TableEntry(key, self._by_id[item.action_id].name, item.args, priority)
+            try:
+                self._insert(entry, True)
+            except DeviceError as error:
+                raise JsonError(f"{self.table.place}.entries[{number}]: {error.message}") from None
+
+    @staticmethod
+    def _const_match(values: tuple[int, ...], field: KeyField) -> FieldMatch:
+        ones = (1 << field.width) - 1
+        if field.match == "optional":
+            return () if values[1] == 0 else (values[0],)
+        if field.match == "ternary":
+            return values[0] & values[1], values[1]
+        if field.match == "lpm":
+            return values[0] & (ones ^ (ones >> values[1])), values[1]
+        return values
+
+    # --- direct counters
+
+    def _with_counter(self) -> None:
+        if not self.table.counters:
+            raise DeviceError("FAILED_PRECONDITION", f"table {self.table.name!r} has no direct counter")
+
+    def counter_read(self, key: tuple[FieldMatch, ...], priority: int) -> tuple[int, int]:
+        self._with_counter()
+        _, packed = self._find(key, priority)
+        view = self._ffi.new("struct sw_entry_view *")
+        self._check(self._lib.sw_table_read(self._pipeline, self.layout.index, *packed, view))
+        return int(view.packets), int(view.bytes)
+
+    def counter_write(self, key: tuple[FieldMatch, ...], priority: int, packets: int, octets: int) -> None:
+        self._with_counter()
+        if not 0 <= packets < 2**64 or not 0 <= octets < 2**64:
+            raise _invalid("counts are 0..2^64-1")
+        _, packed = self._find(key, priority)
+        status = self._lib.sw_table_write_counter(self._pipeline, self.layout.index, *packed, packets, octets)
+        self._check(status)
+
+
+def _put(words: list[int], part: KeyPart, value: int) -> None:
+    if part.width <= 64:
+        words[part.word] |= value << part.shift
+        return
+    for i in range(limbs(part.width)):
+        words[part.word + i] = value >> 64 * i & _WORD
