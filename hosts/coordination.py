@@ -25,7 +25,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A message that a host expects. key: a `hosts.messages.MessageKey` as text; qp: the receiver's choice."""
+    """A message that a host expects. key: a MessageKey as text; qp: the receiver's choice."""
 
     key: str
     qp: int

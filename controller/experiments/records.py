@@ -69,12 +69,12 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class TpRecord:
-    """One message of the traffic that is never eligible."""
+    """One message of the traffic that is never eligible, in order of arrival; from the step's start."""
 
     arm: str
-    host: int
-    sequence: int
-    length_bytes: int
+    host: str
+    step: int
+    message: int
     completion_ns: int
 
 
@@ -92,6 +92,7 @@ class ArmRecord:
     trim_rate: float
     gradient_trim_rate: float
     sent_bytes: int
+    sent_packets: int
     retransmitted_bytes: int
     forgiven_bytes: int
     shed_bytes: int
