@@ -28,7 +28,8 @@ class EngineHandle(Protocol):
         """A device with its ports. Raises SettingsError if the device or an interface can't be used."""
 
     def start(self) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End the loop, if it runs, and free everything."""
 
 
 EngineFactory = Callable[[], EngineHandle]
@@ -61,7 +62,6 @@ def run(
     Raises SettingsError if something can't be started; then nothing is left running.
     """
     engines = [engine_factory() for _ in range(max(1, min(launch.threads, len(launch.devices))))]
-    started: list[EngineHandle] = []
     server: ServerThread | None = None
     try:
         devices: list[DeviceApi] = []
@@ -76,7 +76,6 @@ def run(
             raise SettingsError(f"P4Runtime: {error}; give another --grpc-server-addr") from None
         _set_configs(launch, server)
         for engine in engines:
-            started.append(engine)
             engine.start()
         lines = [_ready_line(settings, addresses[settings.grpc_addr]) for settings in launch.devices]
         for line in lines:
@@ -89,7 +88,7 @@ def run(
             launch.ready_file.unlink(missing_ok=True)
         if server is not None:
             server.stop()
-        for engine in reversed(started):
+        for engine in engines:
             engine.stop()
 
 
@@ -122,11 +121,10 @@ def _set_configs(launch: Launch, server: ServerThread) -> None:
         return
     config = p4r.ForwardingPipelineConfig(p4_device_config=launch.program.encode())
     config.p4info.ParseFromString(launch.p4info)
-    for session in server.sessions():
-        try:
-            session.configs.set(p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT, config)
-        except P4Error as error:
-            raise SettingsError(f"the program can't be loaded: {error.message}") from None
+    try:
+        server.set_config(config)
+    except P4Error as error:
+        raise SettingsError(f"the program can't be loaded: {error.message}") from None
 
 
 def _ready_line(settings: DeviceSettings, address: str) -> str:

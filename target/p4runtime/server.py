@@ -19,7 +19,7 @@ from typing import Final
 
 import grpc
 import grpc.aio
-from finsy.proto import p4r_grpc
+from finsy.proto import p4r, p4r_grpc
 
 from target.api import DeviceApi
 from target.p4runtime.service import P4RuntimeService
@@ -29,7 +29,6 @@ DEFAULT_ADDRESS: Final = "127.0.0.1:9559"
 """Loopback, on the port that IANA assigned to P4Runtime."""
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 _WORKERS: Final = 8
-_GRACE_S: Final = 0.2
 
 
 class BindError(Exception):
@@ -105,11 +104,12 @@ class P4RuntimeServer:
             self.address = f"{self.address.removesuffix(':0')}:{port}"
 
     async def stop(self) -> None:
-        """Close all streams, finish what runs, and leave no socket file."""
+        """Finish what writes, end all streams, and leave no socket file."""
         for session in self.sessions.values():
-            session.close()
+            async with session.lock:
+                session.close()
         if self._server is not None:
-            await self._server.stop(_GRACE_S)
+            await self._server.stop(None)
             self._server = None
         if self._own_workers is not None:
             self._own_workers.shutdown()
@@ -178,9 +178,16 @@ class ServerThread:
     async def _stop(self) -> None:
         await asyncio.gather(*(server.stop() for server in self._servers))
 
-    def sessions(self) -> list[DeviceSession]:
-        """The sessions of all devices, in the order of the endpoints."""
-        return [session for server in self._servers for session in server.sessions.values()]
+    def set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
+        """Give every device a pipeline config, as a client's VERIFY_AND_COMMIT would. Raises P4Error."""
+        asyncio.run_coroutine_threadsafe(self._set_config(config), self._loop).result()
+
+    async def _set_config(self, config: p4r.ForwardingPipelineConfig) -> None:
+        action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+        for server in self._servers:
+            for session in server.sessions.values():
+                async with session.lock:
+                    await session.in_worker(session.configs.set, action, config)
 
     def __enter__(self) -> ServerThread:
         self.start()
