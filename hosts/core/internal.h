@@ -33,6 +33,8 @@ typedef struct send_flow {
   uint32_t psn;
   uint64_t next_tick;   // earliest time of the next packet
   uint64_t window;      // bytes; UINT64_MAX: none
+  uint64_t window_rate;    // the rate that scaled_window was computed for
+  uint64_t scaled_window;
   uint64_t gap_rate;    // the rate that full_gap was computed for
   uint64_t full_gap;    // ticks per full packet
   uint64_t activity_ns; // last send, ACK or NAK

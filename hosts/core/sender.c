@@ -35,11 +35,13 @@ static bool window_open(transport_t *t, send_flow_t *flow, uint64_t now) {
   uint64_t window = flow->window;
   if (t->config.scale_window) {
     uint64_t rate = flow_rate(t, flow, now);
-    if (rate != t->config.line_rate_bps) {
+    if (rate != flow->window_rate) {
       __extension__ typedef unsigned __int128 wide_t;
-      window = (uint64_t)((wide_t)window * rate / t->config.line_rate_bps);
-      if (window == 0) window = 1;
+      flow->window_rate = rate;
+      flow->scaled_window = (uint64_t)((wide_t)window * rate / t->config.line_rate_bps);
+      if (flow->scaled_window == 0) flow->scaled_window = 1;
     }
+    window = flow->scaled_window;
   }
   uint32_t used = flow->snd_nxt - flow->rcv_nxt;
   if (t->config.window_basis == TRANSPORT_WINDOW_UNSETTLED) used -= flow->settled_above;
