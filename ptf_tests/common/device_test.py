@@ -76,12 +76,13 @@ class DeviceTest(BaseTest):  # type: ignore[misc]  # ptf is not typed
         left = sorted(bytes(packet) for packet in packets)
         for _ in packets:
             got = self.next_frame(port)
-            if got not in left:
+            if got is None or got not in left:
                 self.fail(
                     f"port {port}: expected one of\n  "
                     + "\n  ".join(map(describe, left))
                     + f"\ngot\n  {describe(got)}"
                 )
+            assert got is not None
             left.remove(got)
 
     def next_frame(self, port: int, timeout: float | None = None) -> bytes | None:

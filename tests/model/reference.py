@@ -145,7 +145,7 @@ class NicModel:
         del self.steps[slot]
 
     def query(self, slot: int) -> StateReport:
-        """What a PacketOut asks. All 0 when no packet of the installed step came."""
+        """What a PacketOut asks: zeros without an entry, no bytes while no packet has met it."""
         step = self.steps.get(slot)
         if step is None:
             return StateReport()
@@ -156,12 +156,17 @@ class NicModel:
             step.tag,
             True,
             step.open,
-            state.exhausted_sent,
+            self._exhausted(step, state),
             state.received,
             state.forgiven,
             state.outstanding,
             state.trimmed,
         )
+
+    @staticmethod
+    def _exhausted(step: Step, state: StepState) -> bool:
+        """The paper's budget-exhausted, of an eligible flow."""
+        return state.forgiven + state.outstanding + step.packet_bytes > step.budget
 
     def _entry(self, slot: int, flow: ReceiverFlow) -> Step | None:
         """steps[StepOf(flow)]; None too if the slot has become another step's."""
@@ -339,7 +344,7 @@ class NicModel:
         if step is None or state is None:
             # No budget is left that could cover anything.
             return 1, 1
-        exhausted = state.forgiven + state.outstanding + step.packet_bytes > step.budget
+        exhausted = self._exhausted(step, state)
         if step.exemption == NEVER_ENDS:
             exhausted = False
         if exhausted != state.exhausted_sent:

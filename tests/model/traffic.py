@@ -48,7 +48,14 @@ class Query:
     slot: int
 
 
-Event: TypeAlias = Install | Remove | FromWire | FromHost | Query
+@dataclass(frozen=True)
+class Wait:
+    """Time passes."""
+
+    microseconds: int
+
+
+Event: TypeAlias = Install | Remove | FromWire | FromHost | Query | Wait
 
 
 # --- operations
@@ -67,9 +74,10 @@ class Op:
     step: Step | None = None
 
 
-RECEIVER_KINDS = ("data", "data", "data", "trim", "trim", "trim", "repeat")
+RECEIVER_KINDS = ("data", "data", "data", "run", "trim", "trim", "trim", "repeat")
 ODD_KINDS = ("stale", "beyond", "bad_range", "window_edge")
 CONTROL_KINDS = ("step", "close", "remove", "reuse", "query")
+WAIT_KINDS = ("wait",)
 SENDER_KINDS = ("report", "request", "notification", "send")
 
 
@@ -84,50 +92,59 @@ class Plan:
     first: tuple[Step | None, ...]
     """One for each slot; None: nothing installed at first."""
     ops: tuple[Op, ...]
+    prefix: int = 0
+    """Blocks at the start of each message that have arrived in order before the first operation."""
 
 
-def steps(wild: bool = True) -> st.SearchStrategy[Step]:
-    """Entries of every policy. `wild`: budgets that have nothing to do with the bytes that come."""
-    plain = st.builds(
+def steps(intervals: tuple[int, ...] = (0,)) -> st.SearchStrategy[Step]:
+    """Entries of every policy; budgets need not fit the bytes that come."""
+    return st.builds(
         Step,
         tag=st.just(1),
         p_ppm=st.sampled_from((0, 5_000, 100_000, 250_000, 500_000, 900_000)),
-        budget=st.sampled_from((0, 4096, 5 * BLOCK, 20_000, 60_000)) if wild else st.just(0),
+        budget=st.sampled_from((0, 4096, 5 * BLOCK, 20_000, 60_000)),
         open=st.sampled_from((True, True, True, False)),
         packet_bytes=st.sampled_from((BLOCK, 1024, 4096)),
         forgive_threshold=st.sampled_from((0, ALWAYS // 4, ALWAYS, ALWAYS)),
         vesting=st.sampled_from((True, True, True, False)),
         exemption=st.sampled_from((PAPER, PAPER, NEVER, NEVER_ENDS)),
         eligible=st.sampled_from((True, True, True, False)),
-        notification_interval_us=st.just(0),
+        notification_interval_us=st.sampled_from(intervals),
         forgiveness_echoes=st.booleans(),
     )
-    return plain
 
 
-def ops(kinds: tuple[str, ...]) -> st.SearchStrategy[Op]:
+def ops(kinds: tuple[str, ...], intervals: tuple[int, ...] = (0,)) -> st.SearchStrategy[Op]:
     return st.builds(
         Op,
         kind=st.sampled_from(kinds),
         flow=st.integers(0, 3),
-        start=st.integers(0, 63),
-        blocks=st.sampled_from((1, 1, 2, 2, 3, 8, 32)),
+        start=st.integers(0, 63) | st.integers(0, 1023),
+        blocks=st.sampled_from((1, 1, 2, 3, 8, 16, 32)),
         ecn=st.sampled_from((wire.ECT0, wire.ECT0, wire.CE)),
         flags=st.integers(0, 7),
-        step=steps(),
+        step=steps(intervals),
     )
 
 
-def plans(kinds: tuple[str, ...], max_ops: int = 60) -> st.SearchStrategy[Plan]:
-    lengths = st.integers(1, 40 * BLOCK)
+def plans(
+    kinds: tuple[str, ...],
+    max_ops: int = 60,
+    intervals: tuple[int, ...] = (0,),
+    prefixes: tuple[int, ...] = (0,),
+) -> st.SearchStrategy[Plan]:
+    """`intervals`: notification intervals to choose from, microseconds."""
+    lengths = st.integers(1, 40 * BLOCK) | st.integers(1, 400 * BLOCK)
+    step = steps(intervals)
     return st.integers(1, 3).flatmap(
         lambda flows: st.builds(
             Plan,
             lengths=st.tuples(*[lengths] * flows),
             gradient=st.tuples(*[st.sampled_from((True, True, True, False))] * flows),
             slots=st.integers(1, 2),
-            first=st.tuples(*[st.none() | steps() | steps() | steps()] * 2),
-            ops=st.lists(ops(kinds), max_size=max_ops).map(tuple),
+            first=st.tuples(*[st.none() | step | step | step] * 2),
+            ops=st.lists(ops(kinds, intervals), max_size=max_ops).map(tuple),
+            prefix=st.sampled_from(prefixes),
         )
     )
 
@@ -160,7 +177,10 @@ class _Resolver:
             if first is not None:
                 yield self._install(slot, first)
         for index, (length, gradient) in enumerate(zip(self.plan.lengths, self.plan.gradient, strict=True)):
+            length += self.plan.prefix * BLOCK
             self.flows.append(_Flow(index % self.plan.slots, index, length, gradient))
+        for flow in self.flows:
+            yield from self._in_order(flow, 0, self.plan.prefix)
         for op in self.plan.ops:
             yield from self._resolve(op)
         yield from (Query(slot) for slot in range(self.plan.slots))
@@ -190,14 +210,49 @@ class _Resolver:
                 yield Remove(flow.slot)
         elif op.kind == "reuse":
             self._reuse(flow)
+        elif op.kind == "wait":
+            yield Wait(op.start * 10)
         elif op.kind == "query":
             yield Query(flow.slot)
         elif op.kind in SENDER_KINDS:
             yield self._sender(op, flow)
+        elif op.kind == "run":
+            first = self._first(op, flow)
+            yield from self._in_order(
+                flow, first, min(first + 8 * op.blocks, -(-flow.length // BLOCK)), op.blocks
+            )
         else:
             packet = self._receiver(op, flow)
             if packet is not None:
                 yield FromWire(packet)
+
+    def _in_order(self, flow: _Flow, first: int, end: int, blocks: int = 32) -> Iterator[Event]:
+        """Data for the blocks from `first` up to `end`, `blocks` at a time."""
+        flow.fresh = flow.fresh and first >= end
+        for block in range(first, end, blocks):
+            length = min(blocks, end - block) * BLOCK
+            length = min(length, flow.length - block * BLOCK)
+            packet = self._packet(
+                flow,
+                flow.owner,
+                block * BLOCK,
+                length,
+                block * BLOCK + length == flow.length,
+                False,
+                wire.ECT0,
+            )
+            yield FromWire(packet)
+
+    def _first(self, op: Op, flow: _Flow) -> int:
+        """The block where an operation's range starts: often at a multiple of its length, from the prefix
+        on."""
+        prefix = self.plan.prefix if not op.flags & 4 else 0
+        total = -(-flow.length // BLOCK) - prefix
+        if total <= 0:
+            return 0
+        if op.flags & 2:
+            return prefix + op.start * op.blocks % total
+        return prefix + op.start % total
 
     @staticmethod
     def _reuse(flow: _Flow) -> None:
@@ -211,11 +266,9 @@ class _Resolver:
     def _receiver(self, op: Op, flow: _Flow) -> Roce | None:
         if op.kind == "repeat":
             return flow.last
-        dscp = wire.DSCP_GRADIENT if flow.gradient else wire.DSCP_DATA
         owner = flow.owner
         total = -(-flow.length // BLOCK)
-        first = op.start % total
-        offset = first * BLOCK
+        offset = self._first(op, flow) * BLOCK
         length = min(op.blocks * BLOCK, flow.length - offset)
         end = offset + length == flow.length
         trim = op.kind == "trim" or (op.kind in ODD_KINDS and bool(op.flags & 1))
@@ -235,29 +288,34 @@ class _Resolver:
                 (offset, wire.MAX_RANGE + BLOCK, False),
                 (offset, BLOCK - 1, False),
             )[op.flags >> 1]
-        make = wire.trimmed if trim else wire.data
-        packet = make(
+        packet = self._packet(flow, owner, offset, length, end, trim, op.ecn)
+        if op.kind in ("data", "trim"):
+            flow.fresh = False
+            flow.last = packet
+        return packet
+
+    def _packet(
+        self, flow: _Flow, owner: int, offset: int, length: int, end: bool, trim: bool, ecn: int
+    ) -> Roce:
+        flow.psn = (flow.psn + 1) & 0xFFFFFF
+        packet = wire.data(
             self._qp(flow, owner),
             offset,
             length,
             source_qp=wire.queue_pair(0, 5, flow.flow_slot),
             psn=flow.psn,
             end=end,
-            ecn=op.ecn,
+            ecn=ecn,
             udp_src=0xC000 + flow.flow_slot,
-            **({"dscp": dscp} if not trim else {}),
+            dscp=wire.DSCP_GRADIENT if flow.gradient else wire.DSCP_DATA,
         )
-        if trim and not flow.gradient:
-            packet = packet.but(dscp=wire.DSCP_DATA_TRIMMED)
-        flow.psn = (flow.psn + 1) & 0xFFFFFF
-        if op.kind in ("data", "trim"):
-            flow.fresh = False
-            flow.last = packet
-        return packet
+        if not trim:
+            return packet
+        return packet.trimmed(wire.DSCP_GRADIENT_TRIMMED if flow.gradient else wire.DSCP_DATA_TRIMMED)
 
     def _sender(self, op: Op, flow: _Flow) -> Event:
         """Feedback for a flow that this NIC's own host sends."""
-        owner = (1 + (op.start & 1)) if op.flags & 4 else 2
+        owner = 1 + (op.start & 1) if op.flags & 4 else 2
         qp = wire.queue_pair(0, owner, flow.flow_slot)
         if op.kind == "send":
             return FromHost(wire.data(0x123456 + flow.flow_slot, 0, BLOCK, source_qp=qp, udp_src=40000))

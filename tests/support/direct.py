@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterable, Mapping, Sequence
+from json import loads
 from pathlib import Path
 
 from finsy.proto import p4i
@@ -20,11 +21,32 @@ class DirectControl:
         self._device = device
         self._names = Names(p4info)
         self._json = json.read_text()
+        program = loads(self._json)
+        self._registers = [register["name"] for register in program["register_arrays"]]
+        self._counters = [(c["name"], c["size"]) for c in program["counter_arrays"] if not c["is_direct"]]
+        self._entries: set[tuple[str, tuple[FieldMatch, ...], int]] = set()
+        self._defaults: set[str] = set()
         self._packets: queue.Queue[bytes] = queue.Queue()
         device.set_packet_in(self._packets.put)
 
     def reset(self) -> None:
-        self._device.load_pipeline(self._json)
+        """Everything as after a pipeline push; only the first time is there one, the rest is many times
+        faster."""
+        if not self._device.has_pipeline():
+            self._device.load_pipeline(self._json)
+        for entry in self._entries:
+            self._device.table_delete(*entry)
+        for table in self._defaults:
+            self._device.table_set_default(table, None)
+        self._entries.clear()
+        self._defaults.clear()
+        for register in self._registers:
+            self._device.register_write_all(register, 0)
+        for counter, size in self._counters:
+            for index in range(size):
+                self._device.counter_write(counter, index, 0, 0)
+        for group in self._device.mcast_groups():
+            self._device.mcast_group_delete(group)
         while not self._packets.empty():
             self._packets.get_nowait()
 
@@ -48,7 +70,9 @@ class DirectControl:
     def insert(
         self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
     ) -> None:
-        self._device.table_insert(*self._entry(table, key, action, priority, params))
+        name, entry = self._entry(table, key, action, priority, params)
+        self._device.table_insert(name, entry)
+        self._entries.add((name, entry.key, priority))
 
     def modify(
         self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
@@ -57,13 +81,16 @@ class DirectControl:
 
     def delete(self, table: str, key: Mapping[str, Match], priority: int = 0) -> None:
         info = self._names.table(table)
-        self._device.table_delete(info.preamble.name, self._key(info, key), priority)
+        entry = (info.preamble.name, self._key(info, key), priority)
+        self._device.table_delete(*entry)
+        self._entries.discard(entry)
 
     def set_default(self, table: str, action: str, **params: int) -> None:
         info = self._names.table(table)
         chosen = self._names.action(info, action)
         args = tuple(value for _, value in self._names.args(chosen, params))
         self._device.table_set_default(info.preamble.name, chosen.preamble.name, args)
+        self._defaults.add(info.preamble.name)
 
     def counter(self, name: str, index: int = 0) -> int:
         return self._device.counter_read(self._names.counter(name).preamble.name, index)[0]
