@@ -37,15 +37,18 @@ LOGGER = logging.getLogger("forgive.controller")
 class Device:
     """A connection to one device. The newest controller is primary: election ids are start times.
 
-    Remembers what it wrote, so that `verify` can compare it with what the device holds.
+    Remembers what it wrote, so that `verify` can compare it with what the device holds. schema: the
+    program's, if it has been read already.
     """
 
-    def __init__(self, name: str, address: str, device_id: int, program: Program) -> None:
+    def __init__(
+        self, name: str, address: str, device_id: int, program: Program, schema: P4Schema | None = None
+    ) -> None:
         self.name = name
         self.address = address
         self.device_id = device_id
         self.program = program
-        self.schema = P4Schema(program.p4info, program.json)
+        self.schema = schema or P4Schema(program.p4info, program.json)
         self._election = U128.encode(time.time_ns())
         self._client: P4Client | None = None
         self._reader: asyncio.Task[None] | None = None

@@ -10,6 +10,8 @@ from collections.abc import Collection, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from finsy import P4Schema
+
 from controller.device import Device
 from controller.errors import ControllerError
 from controller.nic import Nic, NicCounters
@@ -45,6 +47,7 @@ class FabricController:
         self.switches: dict[str, Switch] = {}
         self.nics: dict[str, Nic] = {}
         known = {a.name: a for a in addresses}
+        schemas = {p: P4Schema(p.p4info, p.json) for p in (programs.switch, programs.nic)}
         for data in topology.devices:
             if data.name not in known:
                 raise ControllerError(
@@ -52,7 +55,7 @@ class FabricController:
                 )
             address = known[data.name]
             program = programs.nic if data.kind is Kind.NIC else programs.switch
-            device = Device(data.name, address.grpc_address, address.device_id, program)
+            device = Device(data.name, address.grpc_address, address.device_id, program, schemas[program])
             if data.kind is Kind.NIC:
                 self.nics[data.name] = Nic(device)
             else:
