@@ -52,14 +52,16 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     state_exhausted.write(slot, 0);
   }
 
-  // A charged range has arrived: it is not outstanding any more.
+  // What was charged and has arrived is not outstanding any more. Saturating, here
+  // and below: a peer that tells two tales about where its message ends can't make
+  // outstanding underflow.
   action count_data() {
     if (meta.flow.exemption_eligible == 1) {
       received = received + (bit<64>)meta.range.missing_bytes;
       state_received.write(slot, received);
     }
     if (meta.range.charged_bytes != 0) {
-      outstanding = outstanding - (bit<64>)meta.range.charged_bytes;
+      outstanding = outstanding |-| (bit<64>)meta.range.charged_bytes;
       state_outstanding.write(slot, outstanding);
     }
   }
@@ -107,7 +109,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
   action forgive() {
     meta.outcome = OUTCOME_FORGIVEN;
     forgiven_bytes = forgiven_bytes + (bit<64>)meta.range.missing_bytes;
-    outstanding = outstanding - (bit<64>)meta.range.missing_bytes;
+    outstanding = outstanding |-| (bit<64>)meta.range.missing_bytes;
     state_forgiven.write(slot, forgiven_bytes);
     state_outstanding.write(slot, outstanding);
   }
