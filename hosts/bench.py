@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m hosts.bench`: packets per CPU second of the transport core alone (send, deliver, acknowledge)."""
+"""`python -m hosts.bench`: packets per CPU second of the transport core alone (send, deliver,
+acknowledge)."""
 
 from __future__ import annotations
 

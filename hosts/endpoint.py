@@ -206,7 +206,7 @@ class Endpoint:
 
     def _init_scratch(self) -> None:
         self._buffers: dict[int, tuple[Any, int]] = {}
-        self._own_qps: set[int] = set()
+        self._own_qps: dict[int, int] = {}
         self._event = self._ffi.new("transport_event_t *")
         self._packet = self._ffi.new("transport_packet_t *")
         self._qp = self._ffi.new("uint32_t *")
@@ -327,7 +327,7 @@ class Endpoint:
         message = int(self._id[0])
         self._buffers[message] = (keep, length)
         if own:
-            self._own_qps.add(message)
+            self._own_qps[message] = qp
         return message
 
     def post_receive(
@@ -367,10 +367,12 @@ class Endpoint:
         return pointer, (pointer, data), len(pointer)
 
     def release(self, message: int) -> None:
-        """End a message in any state. Sent and Failed release by themselves; received messages are released
-        here, or by `retire`. Raises UnknownMessageError."""
+        """End a message in any state; a queue pair that `post_send` allocated is freed. Sent and Failed release
+        by themselves; received messages are released here, or by `retire`. Raises UnknownMessageError."""
         self._check(self._lib.transport_release(self._handle, message), f"message {message:#x}")
         self._buffers.pop(message, None)
+        if (qp := self._own_qps.pop(message, None)) is not None:
+            self.free_send_qp(qp)
 
     def retire(self, message: int, qp: int) -> None:
         """Release a received message and free its queue pair."""
@@ -437,9 +439,6 @@ class Endpoint:
             return Received(message, qp, cookie, time_ns, length, posted, forgiven, stats)
         if not released:
             self.release(message)
-            if message in self._own_qps:
-                self._own_qps.discard(message)
-                self.free_send_qp(qp)
         kind = Sent if event.type == lib.TRANSPORT_SENT else Failed
         return kind(message, qp, cookie, time_ns, length, stats)
 
