@@ -76,6 +76,16 @@ class StepOutcome:
 
 
 @dataclass(slots=True)
+class _Running:
+    """A step that some hosts have begun."""
+
+    begins: dict[str, StepBegin] = field(default_factory=dict)
+    dones: dict[str, StepDone] = field(default_factory=dict)
+    installed: dict[str, asyncio.Task[tuple[int, int]]] = field(default_factory=dict)
+    closing: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Peer:
     host: str
     writer: asyncio.StreamWriter
@@ -118,15 +128,12 @@ class Coordinator:
 
     async def run(self, timeout_s: float) -> None:
         """Lead the run. timeout_s: longest silence of all hosts. Raises RunError."""
-        begins: dict[str, StepBegin] = {}
-        dones: dict[str, StepDone] = {}
-        installed: dict[str, asyncio.Task[tuple[int, int]]] = {}
-        closing: list[asyncio.Task[None]] = []
+        running: dict[int, _Running] = {}
         while len(self.byes) < len(self.hosts):
             try:
                 message = await asyncio.wait_for(self._inbox.get(), timeout_s)
             except TimeoutError:
-                waiting = sorted(self.hosts - set(dones) - set(self.byes))
+                waiting = sorted(self._waited_for(running))
                 raise RunError(
                     f"nothing was heard for {timeout_s:.0f} s from {', '.join(waiting)}: traffic is stuck"
                 ) from None
@@ -135,48 +142,49 @@ class Coordinator:
                     raise message
                 case Trouble(host, why):
                     raise RunError(f"{host}: {why}")
-                case StepBegin():
-                    begins[message.host] = message
+                case StepBegin(step=step):
+                    now = running.setdefault(step, _Running())
+                    now.begins[message.host] = message
                     if message.host in self.ranks:
-                        installed[message.host] = asyncio.create_task(self.budgets.open_step(message))
-                    if begins.keys() == self.hosts:
-                        await asyncio.gather(*installed.values())
-                        self._let_go(begins)
+                        now.installed[message.host] = asyncio.create_task(self.budgets.open_step(message))
+                    # Whoever begins a step is done with the one before, so that one is settled by now.
+                    if now.begins.keys() == self.hosts:
+                        await asyncio.gather(*now.installed.values())
+                        self._let_go(step, now.begins)
                 case ReceiveDone(host, step):
                     if host in self.ranks:
-                        closing.append(asyncio.create_task(self.budgets.close_step(host, step)))
-                case StepDone():
-                    dones[message.host] = message
-                    if dones.keys() == self.hosts:
-                        await asyncio.gather(*closing)
-                        await self._settle(begins, dones, installed)
-                        begins, dones, installed, closing = {}, {}, {}, []
+                        running[step].closing.append(asyncio.create_task(self.budgets.close_step(host, step)))
+                case StepDone(step=step):
+                    running[step].dones[message.host] = message
+                    if running[step].dones.keys() == self.hosts:
+                        await asyncio.gather(*running[step].closing)
+                        await self._settle(step, running.pop(step))
                 case Bye(host):
                     self.byes[host] = message
                 case Hello() | Go():
                     pass
 
-    def _let_go(self, begins: dict[str, StepBegin]) -> None:
-        step = next(iter(begins.values())).step
-        if any(b.step != step for b in begins.values()):
-            raise RunError(f"hosts begin different steps: {sorted({b.step for b in begins.values()})}")
+    def _waited_for(self, running: dict[int, _Running]) -> frozenset[str]:
+        for now in running.values():
+            if now.begins.keys() == self.hosts:
+                return self.hosts - now.dones.keys()
+        return self.hosts - self.byes.keys()
+
+    def _let_go(self, step: int, begins: dict[str, StepBegin]) -> None:
         for host in self.hosts:
             pairs = {o.key: o.qp for b in begins.values() for o in b.offers.get(host, ())}
             self._peers[host].writer.write(encode(Go(step, pairs)))
 
-    async def _settle(
-        self,
-        begins: dict[str, StepBegin],
-        dones: dict[str, StepDone],
-        installed: dict[str, asyncio.Task[tuple[int, int]]],
-    ) -> None:
+    async def _settle(self, step: int, now: _Running) -> None:
         order = sorted(self.ranks)
-        states = await asyncio.gather(*(self.budgets.end_step(h, begins[h].step) for h in order))
+        states = await asyncio.gather(*(self.budgets.end_step(host, step) for host in order))
         by_host = dict(zip(order, states, strict=True))
         for host in sorted(self.hosts):
-            p_ppm, budget = installed[host].result() if host in installed else (0, 0)
-            self.outcomes.append(StepOutcome(begins[host], dones[host], p_ppm, budget, by_host.get(host)))
-        self.progress.step_done(begins[order[0]].step, begins.values(), dones.values())
+            p_ppm, budget = now.installed[host].result() if host in now.installed else (0, 0)
+            self.outcomes.append(
+                StepOutcome(now.begins[host], now.dones[host], p_ppm, budget, by_host.get(host))
+            )
+        self.progress.step_done(step, now.begins.values(), now.dones.values())
 
     async def close(self) -> None:
         """Hang up on every host."""

@@ -8,6 +8,7 @@ taken from the recount of the captures, not from what the ranks say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ reduce-scatter, 1 all-gather."""
 def bounds(elements: int, ranks: int) -> list[slice]:
     """Each rank's shard: the first `elements % ranks` are one longer."""
     cuts = [i * (elements // ranks) + min(i, elements % ranks) for i in range(ranks + 1)]
-    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(cuts)]
 
 
 def lost_mask(size: int, ranges: Sequence[tuple[int, int]]) -> npt.NDArray[np.bool_]:
@@ -37,8 +38,8 @@ def check_step(directory: Path, step: int, ranks: int, missing: Missing) -> list
     """What is wrong with one step, one line each.
 
     Every owner's shard must be the mean of what arrived (values that never came are left out and the rest
-    rescaled), within float32 rounding; every other rank must hold the owner's bits, and its own gradient where
-    the owner's value never came.
+    rescaled), within float32 rounding; every other rank must hold the owner's bits, and its own gradient
+    where the owner's value never came.
     """
     put = [np.load(directory / f"gradient-{step}-{r}.npy") for r in range(ranks)]
     got = [np.load(directory / f"reduced-{step}-{r}.npy") for r in range(ranks)]

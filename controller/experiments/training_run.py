@@ -21,12 +21,14 @@ from hosts.coordination import Bye, StepBegin, StepDone
 from hosts.messages import STEP_SLOTS
 from hosts.rank import RunFile
 from profiles import Configuration
+from profiles.concrete import BudgetPolicy
 from topologies import NIC_HOST_PORT, NIC_WIRE_PORT, Topology
 from topologies.capture import capture
 from topologies.mininet_net import MininetFabric
 from topologies.model import Port
 
 SILENCE_SECONDS = 150.0
+END_SECONDS = 60.0
 
 MLP_INPUT, MLP_CLASSES = 64, 10
 LEARNING_RATE, MOMENTUM, BATCH = 0.05, 0.9, 64
@@ -129,12 +131,11 @@ def run_file(
     directory: Path,
     seed: int,
     steps: int,
-    sheds: bool,
+    sheds: BudgetPolicy | None,
     keep_arrays: bool,
 ) -> RunFile:
-    """What the host processes are told."""
+    """What the host processes are told. sheds: the schedule by which senders shed, if they do."""
     dcqcn, transport, workload = configuration.dcqcn, configuration.transport, configuration.workload
-    budget = configuration.budget
     ranks = len(placement.ranks)
     data_bytes = 2 * (ranks - 1) * workload.gradient_bytes
     tp_bytes = data_bytes * workload.tp_share_ppm // (1_000_000 - workload.tp_share_ppm)
@@ -155,8 +156,8 @@ def run_file(
         detector_window=workload.detector_window,
         reduce_scatter_fill="rescale",
         all_gather_fill="own",
-        shed_low_ppm=budget.p_low_ppm if sheds else 0,
-        shed_high_ppm=budget.p_high_ppm if sheds else 0,
+        shed_low_ppm=sheds.p_low_ppm if sheds else 0,
+        shed_high_ppm=sheds.p_high_ppm if sheds else 0,
         transport={
             "line_rate_bps": dcqcn.line_rate_bps,
             "payload_bytes": payload,
@@ -211,7 +212,7 @@ def _processes(net: MininetFabric, hosts: Sequence[str], told: Path, directory: 
             )  # fmt: skip
         yield running
         for process in running.values():
-            process.wait(10)
+            process.wait(END_SECONDS)
     finally:
         for process in running.values():
             if process.poll() is None:
@@ -244,7 +245,7 @@ def run_arm(
     seed: int,
     steps: int,
     report: Any,
-    sheds: bool = False,
+    sheds: BudgetPolicy | None = None,
     capturing: bool = True,
 ) -> ArmRun:
     """Run the job once. fabric: connected and installed, its state fresh. report(step, span_ns): progress.

@@ -123,9 +123,7 @@ def _state_violations(run: ArmRun, recounts: dict[str, Recount]) -> list[str]:
         said = (outcome.state.received, outcome.state.forgiven, outcome.state.outstanding)
         counted = (books.received, books.forgiven, books.outstanding)
         if outcome.p_ppm and said != counted:
-            wrong.append(
-                f"{host} step {step}: NIC says (received, forgiven, outstanding) = {said}, recounted {counted}"
-            )
+            wrong.append(f"{host} step {step}: (received, forgiven, outstanding) {said}, recounted {counted}")
     return wrong
 
 

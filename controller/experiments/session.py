@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An experiment in Mininet from boot to result files: the library under every script here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from controller import ControllerError, Fabric, Programs, compile_programs
+from controller.experiments import figures, records
+from controller.experiments.arms import Arm
+from controller.experiments.calibration import Calibration, calibrate
+from controller.experiments.captures import CaptureError as UnreadableCapture
+from controller.experiments.coordinator import RunError
+from controller.experiments.tables import side_by_side
+from controller.experiments.training_run import run_arm
+from controller.experiments.verdict import Verdict, judge
+from profiles import Profile, ProfileError, load
+from topologies import TopologyError, build
+from topologies.capture import CaptureError
+from topologies.isolate import IsolationError, enter_private_namespace
+from topologies.mininet_net import MininetFabric
+from topologies.mininet_path import MininetMissing
+from topologies.targets import TargetError, find
+from topologies.veth import VethError
+
+DEFAULT_SHARE = 0.35
+BOOT_NOTE = "To look inside meanwhile: python -m topologies.attach -- tcpdump -i edge1-eth1"
+
+_KNOWN = (
+    ControllerError, RunError, ProfileError, TopologyError, CaptureError, UnreadableCapture, IsolationError,
+    MininetMissing, TargetError, VethError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every script lets its user choose."""
+
+    profile: Profile
+    target: str
+    seed: int
+    steps: int
+    results: Path
+    share: float
+    link_rate_bps: int
+    keep: bool
+
+
+def parser(program: str, question: str) -> argparse.ArgumentParser:
+    """The common command line. question: what the experiment asks and what to expect."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m controller.experiments.{program}",
+        description=question,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--target", default=os.environ.get("TARGET") or "embedded", metavar="NAME",
+                      help="embedded, or bmv2: simple_switch_grpc (default: TARGET or embedded)")  # fmt: skip
+    made.add_argument("--profile", metavar="FILE", help="a profile's name or file (default: the target's)")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
+                      help="override one profile key, for example budget.p_high_ppm=50000")  # fmt: skip
+    made.add_argument("--seed", type=int, help="of training, paths and draws (default: the profile's first)")
+    made.add_argument("--steps", type=int, help="training steps (default: the profile's)")
+    made.add_argument("--results", type=Path, metavar="DIR", help=f"default: results/run-{program}")
+    made.add_argument("--share", type=float, default=DEFAULT_SHARE, metavar="X",
+                      help="share of the machine's capacity to use (default: %(default)s)")  # fmt: skip
+    made.add_argument(
+        "--link-rate", type=int, default=0, metavar="BPS", help="bits per second; skips calibration"
+    )
+    made.add_argument("--keep", action="store_true", help="keep captures and gradients of every arm")
+    return made
+
+
+def options(arguments: argparse.Namespace, program: str) -> Options:
+    """Checked. Raises ProfileError, TargetError, RunError."""
+    target = find(arguments.target)
+    profile = load(arguments.profile or target.default_profile).override_text(arguments.settings)
+    seed = profile.workload.seeds[0] if arguments.seed is None else arguments.seed
+    steps = profile.workload.steps if arguments.steps is None else arguments.steps
+    if steps < 1:
+        raise RunError(f"--steps {steps}: give 1 or more")
+    if not 0 <= seed < 2**31:
+        raise RunError(f"--seed {seed}: give 0 to {2**31 - 1}")
+    if not 0 < arguments.share <= 1:
+        raise RunError(f"--share {arguments.share}: give a number above 0, at most 1")
+    results = arguments.results or Path("results") / f"run-{program}"
+    return Options(
+        profile, arguments.target, seed, steps, results.resolve(), arguments.share, arguments.link_rate,
+        arguments.keep,
+    )  # fmt: skip
+
+
+class Session:
+    """A booted network that arms run on, one after the other."""
+
+    def __init__(self, chosen: Options, console: Console) -> None:
+        self.chosen = chosen
+        self.console = console
+        self.seconds: dict[str, float] = {}
+        self.calibration: Calibration | None = None
+
+    def _timed(self, what: str, since: float) -> None:
+        self.seconds[what] = round(time.monotonic() - since, 3)
+
+    def run(self, arms: Sequence[Arm]) -> list[Verdict]:
+        """Boot, calibrate, run every arm, write the results. Raises one of the known errors."""
+        chosen, console = self.chosen, self.console
+        run = enter_private_namespace()
+        shutil.rmtree(chosen.results, ignore_errors=True)
+        chosen.results.mkdir(parents=True)
+        since = time.monotonic()
+        programs = compile_programs()
+        self._timed("compile", since)
+        console.print(f"P4 programs compiled by {programs.compiler}")
+        fabric = chosen.profile.fabric
+        parameters = {"k": fabric.k} if fabric.k else {}
+        parameters |= {
+            n: getattr(fabric, n) for n in ("leaves", "spines", "hosts_per_leaf") if getattr(fabric, n)
+        }
+        topology = build(str(fabric.family), **parameters)
+        since = time.monotonic()
+        with MininetFabric(topology, target=chosen.target, directory=run.directory) as net:
+            self._timed("boot", since)
+            console.print(
+                f"{len(topology.hosts)} hosts, {len(topology.devices)} P4 devices ({chosen.target}), "
+                f"{len(topology.links)} links in a private namespace. {BOOT_NOTE}"
+            )
+            rate = chosen.link_rate_bps or self._calibrate(net, programs, run.directory)
+            verdicts = [self._arm(net, programs, arm, rate) for arm in arms]
+        self._save(verdicts, arms, rate)
+        return verdicts
+
+    def _calibrate(self, net: MininetFabric, programs: Programs, directory: Path) -> int:
+        since = time.monotonic()
+        with self.console.status("calibrating: how much can this machine forward?"):
+            found = calibrate(
+                net, programs, self.chosen.profile, directory / "calibration", self.chosen.share
+            )
+        self._timed("calibration", since)
+        self.calibration = found
+        self.console.print(
+            f"capacity {found.hops_per_second:,.0f} packet-hops/s; at {found.share:.0%} of it "
+            f"links run at {found.link_rate_bps / 1e6:.2f} Mb/s"
+        )
+        return found.link_rate_bps
+
+    def _arm(self, net: MininetFabric, programs: Programs, arm: Arm, rate: int) -> Verdict:
+        chosen = self.chosen
+        configuration = chosen.profile.override(arm.overrides, arm.name).at_rate(rate)
+        schedule = chosen.profile.at_rate(rate).budget
+        directory = chosen.results / "arms" / arm.name.replace(" ", "")
+        since = time.monotonic()
+        net.configure(configuration)
+        with Fabric(net.topology, net.devices, programs) as fabric, self._progress() as bars:
+            fabric.install(configuration, seed=chosen.seed)
+            agreed = fabric.verify()
+            if net.ping(net.topology.hosts[0].name, net.topology.hosts[-1].name) < 1:
+                raise RunError("the first host can't reach the last: no answer to a ping")
+            bars.console.print(f"{arm.name}: {arm.meaning}; {agreed} entities installed and read back")
+            task = bars.add_task(arm.name, total=chosen.steps)
+            run = run_arm(
+                net, fabric, configuration, directory,
+                seed=chosen.seed, steps=chosen.steps, sheds=schedule if arm.sheds else None,
+                report=lambda _step, _span: bars.advance(task),
+            )  # fmt: skip
+        self._timed(f"{arm.name}: run", since)
+        since = time.monotonic()
+        with self.console.status(f"{arm.name}: recounting every byte from the captures"):
+            verdict = judge(arm.name, chosen.seed, run, net.topology, configuration)
+        self._timed(f"{arm.name}: recount", since)
+        (directory / "configuration.json").write_text(configuration.to_json())
+        if not chosen.keep and not verdict.violations:
+            shutil.rmtree(directory / "pcaps", ignore_errors=True)
+            for array in directory.glob("*.npy"):
+                array.unlink()
+        return verdict
+
+    def _progress(self) -> Progress:
+        return Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"),
+            TimeElapsedColumn(), console=self.console,
+        )  # fmt: skip
+
+    def _save(self, verdicts: Sequence[Verdict], arms: Sequence[Arm], rate: int) -> None:
+        chosen = self.chosen
+        varied = {a.name: dict(a.overrides) | ({"sheds": True} if a.sheds else {}) for a in arms}
+        described = records.manifest(
+            {
+                "command": sys.argv,
+                "target": chosen.target,
+                "seed": chosen.seed,
+                "steps": chosen.steps,
+                "link_rate_bps": rate,
+                "calibration": asdict(self.calibration) if self.calibration else None,
+                "arms": varied,
+                "profile": asdict(chosen.profile),
+            },
+            self.seconds,
+        )
+        records.save(
+            chosen.results,
+            [row for v in verdicts for row in v.steps],
+            [v.arm for v in verdicts],
+            [row for v in verdicts for row in v.tp],
+            described,
+        )
+        figures.draw(chosen.results)
+
+
+def main(
+    program: str, question: str, arms: Callable[[], Sequence[Arm]] | Sequence[Arm],
+    arguments: list[str] | None = None,
+) -> int:  # fmt: skip
+    """Run a script's arms and print its table. Exit status: 0 good, 1 a promise broken, 2 can't run."""
+    given = parser(program, question).parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    try:
+        chosen = options(given, program)
+        session = Session(chosen, console)
+        verdicts = session.run(arms() if callable(arms) else arms)
+    except _KNOWN as problem:
+        sys.stderr.write(f"{program}: {problem}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{program}: interrupted\n")
+        return 130
+    table: Table = side_by_side(verdicts)
+    console.print(table)
+    console.print(
+        f"results: {chosen.results} (steps.parquet, arms.parquet, tp.parquet, manifest.json, steps.png)"
+    )
+    violations = [line for v in verdicts for line in v.violations]
+    if not violations:
+        console.print("every byte recounted from the captures: no promise was broken")
+        return 0
+    for line in violations[:20]:
+        sys.stderr.write(f"{program}: {line}\n")
+    sys.stderr.write(f"{program}: {len(violations)} broken promises; captures and gradients are kept\n")
+    return 1
