@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles C to shared objects with the system's compiler, cached by content.
 
-The cache is $XDG_CACHE_HOME/forgive-target (default ~/.cache). A key covers the sources, the headers, the flags and
-the compiler's version, so nothing stale is ever taken; files appear by an atomic rename, so processes may share it.
-$CC names the compiler. $FORGIVE_TARGET_SANITIZE=1 builds with the address and undefined-behaviour sanitizers.
+The cache is $XDG_CACHE_HOME/forgive-target (default ~/.cache). A key covers the sources, the headers, the
+flags and the compiler's version, so nothing stale is ever taken; files appear by an atomic rename, so
+processes may share it. $CC names the compiler. $FORGIVE_TARGET_SANITIZE=1 builds with the address and
+undefined-behaviour sanitizers.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _FRAME_LIMIT = 65536
 
 
 class Engine:
-    """One packet loop and the devices that it runs. `start` gives it a thread of its own and the wall clock."""
+    """One packet loop and the devices that it runs. `start` gives it a thread and the wall clock."""
 
     def __init__(self) -> None:
         self.ffi, self.lib = native.load()
@@ -70,6 +70,8 @@ class Engine:
 
     def run_until(self, now_ns: int) -> None:
         """Manual clock: process all that is due until `now_ns`, in order of time."""
+        if not 0 <= now_ns < 2**64 - 1:
+            raise DeviceError("INVALID_ARGUMENT", f"time {now_ns}: expected 0..2^64-2 ns")
         check(self, self.lib.sw_engine_advance(self._handle, now_ns), "the clock can only move forward")
 
     @property
@@ -391,7 +393,7 @@ class Device:
     ) -> None:
         """A port on a network interface, or an in-memory one (`inject`, `collect`).
 
-        rate_bps: bits per second that the port's queues share in strict priority; 0: no limit, nothing queues.
+        rate_bps: bits per second that the port's queues share in strict priority; 0: no limit, no queue.
         queue_bytes: capacity of each priority's queue, or of all; 0: 1 MiB.
         delay_ns: from the end of a frame to its delivery. frame_adjust: bytes added to a frame for the rate.
         """

@@ -36,7 +36,7 @@ class TableLayout:
 
 
 def table_layout(table: Table, index: int) -> TableLayout:
-    """Pack the key's fields into 64-bit words: several small ones to a word, wide ones on words of their own."""
+    """Pack the key's fields into 64-bit words: small ones share a word, wide ones have their own."""
     parts: list[KeyPart] = []
     word, used = 0, 0
     for field in table.key:

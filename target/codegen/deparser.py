@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checksum updates and the deparser -> C.
 
-Where every valid header still stands where it was parsed, the written fields are patched into the frame. Else the
-headers are built aside from the frame's bytes and the written fields, then put in front of the payload.
+Where every valid header still stands where it was parsed, the written fields are patched into the frame.
+Else the headers are built aside from the frame's bytes and the written fields, then put in front of the
+payload.
 """
 
 from __future__ import annotations

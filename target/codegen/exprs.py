@@ -2,10 +2,10 @@
 """Expressions -> C.
 
 BMv2 computes with integers of unlimited size and cuts a value only where it is stored or masked. Here each
-expression has bounds (exact, from the fields' widths), and is asked for its low `need` bits, or for the exact value
-(`need` None). An expression whose bounds fit n limbs, or of which only n limbs are needed, is computed in n limbs,
-modulo 2^(64 n): one limb is a uint64_t, two an unsigned __int128, more an array. A value whose lower bound is
-negative is held in two's complement.
+expression has bounds (exact, from the fields' widths), and is asked for its low `need` bits, or for the
+exact value (`need` None). An expression whose bounds fit n limbs, or of which only n limbs are needed, is
+computed in n limbs, modulo 2^(64 n): one limb is a uint64_t, two an unsigned __int128, more an array. A
+value whose lower bound is negative is held in two's complement.
 """
 
 from __future__ import annotations

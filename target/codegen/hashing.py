@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calculations (hash inputs and checksums): the inputs' bits joined, then one of v1model's algorithms.
 
-BMv2 leaves out fields of invalid headers. So each calculation packs its words at fixed places for the case that
-all its headers are valid, and bit by bit where some are not.
+BMv2 leaves out fields of invalid headers. So each calculation packs its words at fixed places for the case
+that all its headers are valid, and bit by bit where some are not.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ ENGINE_READS = (
 
 _WRITES_FIRST = {
     "assign", "modify_field", "register_read", "modify_field_with_hash_based_offset",
-    "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or", "bit_xor", "shift_left",
-    "shift_right",
+    "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or",
+    "bit_xor", "shift_left", "shift_right",
 }  # fmt: skip
 _READS_FIRST_TOO = {"add_to_field", "subtract_from_field"}
 

@@ -65,6 +65,14 @@ SW_INLINE uint64_t sw_key_hash(const uint64_t *key, uint32_t words)
     return h;
 }
 
+SW_INLINE int sw_key_equal(const uint64_t *a, const uint64_t *b, uint32_t words)
+{
+    uint64_t diff = 0;
+    for (uint32_t i = 0; i < words; i++)
+        diff |= a[i] ^ b[i];
+    return diff == 0;
+}
+
 SW_INLINE struct sw_entry *sw_group_find(const struct sw_group *g, const uint64_t *key, uint32_t words)
 {
     uint64_t h = sw_key_hash(key, words);
@@ -72,7 +80,7 @@ SW_INLINE struct sw_entry *sw_group_find(const struct sw_group *g, const uint64_
         const struct sw_slot *s = &g->slots[i];
         if (s->entry == NULL)
             return NULL;
-        if (s->hash == h && sw_wide_eq(s->entry->key, key, words))
+        if (s->hash == h && sw_key_equal(s->entry->key, key, words))
             return s->entry;
     }
 }

@@ -55,7 +55,7 @@ static struct sw_slot *group_slot(struct sw_group *g, const uint64_t *key, uint3
 {
     uint64_t h = sw_key_hash(key, words);
     for (uint32_t i = (uint32_t)(h >> 32) & g->slot_mask; g->slots[i].entry; i = (i + 1) & g->slot_mask)
-        if (g->slots[i].hash == h && sw_wide_eq(g->slots[i].entry->key, key, words))
+        if (g->slots[i].hash == h && sw_key_equal(g->slots[i].entry->key, key, words))
             return &g->slots[i];
     return NULL;
 }
@@ -77,7 +77,7 @@ static void slot_remove(struct sw_group *g, struct sw_slot *slot)
 static struct sw_group *find_group(struct sw_table *t, const uint64_t *mask, uint32_t words)
 {
     for (uint32_t i = 0; i < t->group_count; i++)
-        if (sw_wide_eq(t->groups[i].mask, mask, words))
+        if (sw_key_equal(t->groups[i].mask, mask, words))
             return &t->groups[i];
     return NULL;
 }

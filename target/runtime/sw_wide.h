@@ -11,6 +11,8 @@ __extension__ typedef unsigned __int128 sw_u128;
 __extension__ typedef __int128 sw_i128;
 
 #define SW_INLINE static inline __attribute__((always_inline, unused))
+/* Left to the compiler: forced in, dozens of limbs make huge code. */
+#define SW_WIDE static inline __attribute__((unused))
 #define SW_U128(hi, lo) (((sw_u128)(hi) << 64) | (sw_u128)(lo))
 
 SW_INLINE uint64_t sw_load_be64(const uint8_t *p)
@@ -50,7 +52,8 @@ SW_INLINE uint64_t sw_get_bits(const uint8_t *p, uint32_t bit, uint32_t width)
     return v >> (64 - width);
 }
 
-/* Store the low `width` bits of v (1..64) `bit` bits after p; neighbouring bits stay. */
+/* Store the low `width` bits of v (1..64) `bit` bits after p; neighbouring bits stay. May touch up to 8 bytes past the
+ * field, like sw_get_bits. */
 SW_INLINE void sw_put_bits(uint8_t *p, uint32_t bit, uint32_t width, uint64_t v)
 {
     p += bit >> 3;
@@ -76,16 +79,16 @@ SW_INLINE void sw_put_bits(uint8_t *p, uint32_t bit, uint32_t width, uint64_t v)
         memcpy(p + 4, &c, 2);
         return;
     }
-    uint32_t end = bit + width;
-    uint32_t bytes = (end + 7) / 8;
-    /* Byte by byte from the last: sizes are constants, so this folds into a few instructions. */
-    for (uint32_t i = bytes; i-- > 0;) {
-        uint32_t low = (i + 1) * 8 > end ? (i + 1) * 8 - end : 0; /* unused low bits of this byte */
-        uint32_t high = i == 0 ? bit : 0;                         /* unused high bits of this byte */
-        uint32_t take = 8 - low - high;
-        uint8_t mask = (uint8_t)(((1u << take) - 1) << low);
-        p[i] = (uint8_t)((p[i] & ~mask) | (((uint32_t)(v & 0xff) << low) & mask));
-        v >>= take;
+    /* Through a 64-bit word; the bytes behind the field are read and written back. */
+    uint64_t ones = width < 64 ? (UINT64_C(1) << width) - 1 : UINT64_MAX;
+    v &= ones;
+    if (bit + width <= 64) {
+        uint32_t shift = 64 - bit - width;
+        sw_store_be64(p, (sw_load_be64(p) & ~(ones << shift)) | v << shift);
+    } else {
+        uint32_t over = bit + width - 64; /* bits in the ninth byte */
+        sw_store_be64(p, (sw_load_be64(p) & ~(ones >> over)) | v >> over);
+        p[8] = (uint8_t)((p[8] & (0xffu >> over)) | v << (8 - over));
     }
 }
 
@@ -100,7 +103,7 @@ SW_INLINE void sw_put_bits128(uint8_t *p, uint32_t bit, uint32_t width, sw_u128 
     sw_put_bits(p, bit + width - 64, 64, (uint64_t)v);
 }
 
-SW_INLINE void sw_get_wide(uint64_t *v, const uint8_t *p, uint32_t bit, uint32_t width)
+SW_WIDE void sw_get_wide(uint64_t *v, const uint8_t *p, uint32_t bit, uint32_t width)
 {
     uint32_t limbs = (width + 63) / 64, top = width - (limbs - 1) * 64;
     v[limbs - 1] = sw_get_bits(p, bit, top);
@@ -108,7 +111,7 @@ SW_INLINE void sw_get_wide(uint64_t *v, const uint8_t *p, uint32_t bit, uint32_t
         v[limbs - 2 - i] = sw_get_bits(p, bit + top + 64 * i, 64);
 }
 
-SW_INLINE void sw_put_wide(uint8_t *p, uint32_t bit, uint32_t width, const uint64_t *v)
+SW_WIDE void sw_put_wide(uint8_t *p, uint32_t bit, uint32_t width, const uint64_t *v)
 {
     uint32_t limbs = (width + 63) / 64, top = width - (limbs - 1) * 64;
     sw_put_bits(p, bit, top, v[limbs - 1]);
@@ -130,16 +133,16 @@ SW_INLINE sw_u128 sw_wide_to128(const uint64_t *a) { return SW_U128(a[1], a[0]);
 
 /* --- n limbs --- */
 
-SW_INLINE void sw_wide_copy(uint64_t *d, const uint64_t *a, uint32_t n) { memmove(d, a, 8 * (size_t)n); }
+SW_WIDE void sw_wide_copy(uint64_t *d, const uint64_t *a, uint32_t n) { memmove(d, a, 8 * (size_t)n); }
 
-SW_INLINE void sw_wide_set(uint64_t *d, uint32_t n, uint64_t low, int negative)
+SW_WIDE void sw_wide_set(uint64_t *d, uint32_t n, uint64_t low, int negative)
 {
     d[0] = low;
     for (uint32_t i = 1; i < n; i++)
         d[i] = negative ? UINT64_MAX : 0;
 }
 
-SW_INLINE void sw_wide_set128(uint64_t *d, uint32_t n, sw_u128 v, int negative)
+SW_WIDE void sw_wide_set128(uint64_t *d, uint32_t n, sw_u128 v, int negative)
 {
     d[0] = (uint64_t)v;
     d[1] = (uint64_t)(v >> 64);
@@ -148,14 +151,14 @@ SW_INLINE void sw_wide_set128(uint64_t *d, uint32_t n, sw_u128 v, int negative)
 }
 
 /* d (n limbs) = a (m limbs) extended or cut; `is_signed`: a's top bit is its sign. */
-SW_INLINE void sw_wide_resize(uint64_t *d, uint32_t n, const uint64_t *a, uint32_t m, int is_signed)
+SW_WIDE void sw_wide_resize(uint64_t *d, uint32_t n, const uint64_t *a, uint32_t m, int is_signed)
 {
     uint64_t fill = is_signed && (a[m - 1] >> 63) ? UINT64_MAX : 0;
     for (uint32_t i = 0; i < n; i++)
         d[i] = i < m ? a[i] : fill;
 }
 
-SW_INLINE void sw_wide_add(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+SW_WIDE void sw_wide_add(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     uint64_t carry = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -165,7 +168,7 @@ SW_INLINE void sw_wide_add(uint64_t *d, const uint64_t *a, const uint64_t *b, ui
     }
 }
 
-SW_INLINE void sw_wide_sub(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+SW_WIDE void sw_wide_sub(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     uint64_t borrow = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -176,7 +179,7 @@ SW_INLINE void sw_wide_sub(uint64_t *d, const uint64_t *a, const uint64_t *b, ui
 }
 
 /* d must not overlap a or b. */
-static inline __attribute__((unused)) void sw_wide_mul(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
+SW_WIDE void sw_wide_mul(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     memset(d, 0, 8 * (size_t)n);
     for (uint32_t i = 0; i < n; i++) {
@@ -192,7 +195,7 @@ static inline __attribute__((unused)) void sw_wide_mul(uint64_t *d, const uint64
 }
 
 #define SW_WIDE_BITOP(name, op)                                                                                        \
-    SW_INLINE void sw_wide_##name(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)                       \
+    SW_WIDE void sw_wide_##name(uint64_t *d, const uint64_t *a, const uint64_t *b, uint32_t n)                       \
     {                                                                                                                  \
         for (uint32_t i = 0; i < n; i++)                                                                               \
             d[i] = a[i] op b[i];                                                                                       \
@@ -201,14 +204,14 @@ SW_WIDE_BITOP(and, &)
 SW_WIDE_BITOP(or, |)
 SW_WIDE_BITOP(xor, ^)
 
-SW_INLINE void sw_wide_not(uint64_t *d, const uint64_t *a, uint32_t n)
+SW_WIDE void sw_wide_not(uint64_t *d, const uint64_t *a, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         d[i] = ~a[i];
 }
 
 /* d must not overlap a. */
-static inline __attribute__((unused)) void sw_wide_shl(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n)
+SW_WIDE void sw_wide_shl(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n)
 {
     uint64_t limbs = s / 64, bits = s % 64;
     for (uint32_t i = 0; i < n; i++) {
@@ -222,7 +225,7 @@ static inline __attribute__((unused)) void sw_wide_shl(uint64_t *d, const uint64
 }
 
 /* Arithmetic where `is_signed`. d must not overlap a. */
-static inline __attribute__((unused)) void sw_wide_shr(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n,
+SW_WIDE void sw_wide_shr(uint64_t *d, const uint64_t *a, uint64_t s, uint32_t n,
                                                        int is_signed)
 {
     uint64_t fill = is_signed && (a[n - 1] >> 63) ? UINT64_MAX : 0;
@@ -235,7 +238,7 @@ static inline __attribute__((unused)) void sw_wide_shr(uint64_t *d, const uint64
 }
 
 /* Keep the low w bits; where `is_signed`, bit w-1 is copied upwards. In place. */
-SW_INLINE void sw_wide_trunc(uint64_t *d, uint32_t n, uint32_t w, int is_signed)
+SW_WIDE void sw_wide_trunc(uint64_t *d, uint32_t n, uint32_t w, int is_signed)
 {
     uint32_t limb = (w - 1) / 64, bits = (w - 1) % 64 + 1;
     uint64_t fill = is_signed && (d[limb] >> (bits - 1) & 1) ? UINT64_MAX : 0;
@@ -245,7 +248,7 @@ SW_INLINE void sw_wide_trunc(uint64_t *d, uint32_t n, uint32_t w, int is_signed)
         d[i] = fill;
 }
 
-SW_INLINE int sw_wide_eq(const uint64_t *a, const uint64_t *b, uint32_t n)
+SW_WIDE int sw_wide_eq(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     uint64_t diff = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -254,7 +257,7 @@ SW_INLINE int sw_wide_eq(const uint64_t *a, const uint64_t *b, uint32_t n)
 }
 
 /* a < b */
-static inline __attribute__((unused)) int sw_wide_lt(const uint64_t *a, const uint64_t *b, uint32_t n, int is_signed)
+SW_WIDE int sw_wide_lt(const uint64_t *a, const uint64_t *b, uint32_t n, int is_signed)
 {
     if (is_signed && (a[n - 1] ^ b[n - 1]) >> 63)
         return (int)(a[n - 1] >> 63);
