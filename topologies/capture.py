@@ -27,7 +27,10 @@ START_SECONDS = 20.0
 STOP_SECONDS = 60.0
 BUFFER_KIB = 8192
 
-_SUMMARY = re.compile(r"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
+_SETTLE_SECONDS = 0.1
+_CAPTURED, _RECEIVED, _DROPPED = "captured", "received by filter", "dropped by kernel"
+_NEVER_SEEN = "dropped by interface"
+_SUMMARY = re.compile(rf"(\d+) packets? ({_CAPTURED}|{_RECEIVED}|{_DROPPED}|{_NEVER_SEEN})")
 
 
 class CaptureError(RuntimeError):
@@ -101,7 +104,8 @@ def _wait_listening(one: _Running, deadline: float) -> None:
 
 
 def _finish(running: Sequence[_Running]) -> list[str]:
-    """End all captures; what went wrong, one line each."""
+    """End all captures once they have read all there is; what went wrong, one line each."""
+    _wait_settled(running, time.monotonic() + STOP_SECONDS)
     for one in running:
         with contextlib.suppress(ProcessLookupError):
             one.process.send_signal(signal.SIGINT)
@@ -112,16 +116,42 @@ def _finish(running: Sequence[_Running]) -> list[str]:
         except subprocess.TimeoutExpired:
             one.process.kill()
             status = one.process.wait()
-        counts = {what: int(number) for number, what in _SUMMARY.findall(_text(one.log))}
-        lost = counts.get("dropped by kernel", 0) + counts.get("dropped by interface", 0)
-        if status != 0 or "captured" not in counts:
+        counts = _counts(one)
+        if status != 0 or not counts:
             problems.append(f"{one.interface}: tcpdump ended with status {status}: {_last(one.log)}")
-        elif lost:
+            continue
+        lost = max(counts[_RECEIVED] - counts[_CAPTURED], counts[_DROPPED]) + counts.get(_NEVER_SEEN, 0)
+        if lost:
             problems.append(
                 f"{one.interface}: {lost} packets are missing from the capture; give it a larger buffer "
                 "(buffer_kib), or fewer interfaces"
             )
     return problems
+
+
+def _wait_settled(running: Sequence[_Running], deadline: float) -> None:
+    """tcpdump leaves unread what the kernel still holds when it is told to end: wait until that is nothing.
+
+    On SIGUSR1 it prints its counts.
+    """
+    waiting = [one for one in running if one.process.poll() is None]
+    while waiting and time.monotonic() < deadline:
+        for one in waiting:
+            with contextlib.suppress(ProcessLookupError):
+                one.process.send_signal(signal.SIGUSR1)
+        time.sleep(_SETTLE_SECONDS)
+        waiting = [one for one in waiting if one.process.poll() is None and not _settled(one)]
+
+
+def _settled(one: _Running) -> bool:
+    counts = _counts(one)
+    return bool(counts) and counts[_CAPTURED] + counts[_DROPPED] >= counts[_RECEIVED]
+
+
+def _counts(one: _Running) -> dict[str, int]:
+    """The last counts that tcpdump printed; empty if there are none yet."""
+    counts = {what: int(number) for number, what in _SUMMARY.findall(_text(one.log))}
+    return counts if {_CAPTURED, _RECEIVED, _DROPPED} <= counts.keys() else {}
 
 
 def _text(path: Path) -> str:
