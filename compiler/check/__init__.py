@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Name resolution and type checking: syntax tree to typed tree."""
 
-from .program import check_program
+from .program import check_program, const_expr
 
-__all__ = ["check_program"]
+__all__ = ["check_program", "const_expr"]

@@ -267,3 +267,8 @@ def check_program(program: ast.Program, diags: Diagnostics) -> ir.Program:
     return checker.program(program)
 
 
+
+
+def const_expr(e: ast.Expr) -> ir.Expr:
+    """Value of an expression of literals, as in a structured annotation; raises if it has none."""
+    return ProgramChecker(Diagnostics()).expr(e)

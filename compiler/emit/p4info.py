@@ -54,7 +54,7 @@ class P4InfoBuilder:
         """Type specs; asking for them makes ``type_info`` present, as in p4c's output."""
         if self._types is None:
             self.info.type_info.SetInParent()
-            self._types = TypeSpecs(self.info.type_info)
+            self._types = TypeSpecs(self.info.type_info, self.program.source.errors)
         return self._types
 
     # -- symbols -------------------------------------------------------------------------------
@@ -67,15 +67,20 @@ class P4InfoBuilder:
             if isinstance(t, Struct) and t.kind == "header" and an.has(t.annos, "controller_header"):
                 yield t
 
-    def _digests(self, c: FlatControl) -> Iterator[ir.Call]:
+    def _calls(self, c: FlatControl) -> Iterator[ir.Call]:
+        """Calls of extern functions in a control and its actions."""
         bodies = [x for a in c.actions if a.body is not None for x in (a.body,)]
         for s in (*bodies, *c.body):
             for x in walk_stmts(s):
                 for e in stmt_exprs(x):
                     for y in walk(e):
-                        if isinstance(y, ir.Call) and isinstance(y.target, ir.ExternFunction) \
-                                and y.target.decl.name == "digest":
+                        if isinstance(y, ir.Call) and isinstance(y.target, ir.ExternFunction):
                             yield y
+
+    def _digests(self, c: FlatControl) -> Iterator[ir.Call]:
+        for call in self._calls(c):
+            if isinstance(call.target, ir.ExternFunction) and call.target.decl.name == "digest":
+                yield call
 
     def _digest_name(self, call: ir.Call) -> str:
         t = call.targs[0]
@@ -371,6 +376,8 @@ class P4InfoBuilder:
         for c in p.controls:
             for a in self._by_use(c):
                 self._action(a)
+        if p.externs or any(True for c in p.controls for _ in self._calls(c)):
+            _ = self.types
         for inst in p.externs:
             self._extern(inst)
         for c in p.controls:

@@ -35,7 +35,7 @@ def control_width(t: Type) -> int:
     """Width of a match field or parameter as the control plane sees it; 0 for strings and errors."""
     if isinstance(t, NewType):
         found = translation(t.annos)
-        return found[1] if found is not None else control_width(t.underlying)
+        return found[1] if found is not None else control_width(base_type(t))
     if t == ERROR:
         return 0
     if isinstance(t, Enum):
@@ -56,8 +56,9 @@ def padded(value: int, width: int) -> bytes:
 class TypeSpecs:
     """Builds type specs; named types are added to `info`."""
 
-    def __init__(self, info: p4t.P4TypeInfo) -> None:
+    def __init__(self, info: p4t.P4TypeInfo, errors: list[str]) -> None:
         self.info = info
+        self.errors = errors
 
     def spec(self, t: Type) -> p4t.P4DataTypeSpec:
         s = p4t.P4DataTypeSpec()
@@ -72,6 +73,8 @@ class TypeSpecs:
             s.bool.SetInParent()
         elif t == ERROR:
             s.error.SetInParent()
+            if not self.info.HasField("error"):
+                self.info.error.members.extend(self.errors)
         elif isinstance(t, NewType):
             s.new_type.name = self.new_type(t)
         elif isinstance(t, Struct):
@@ -210,19 +213,20 @@ def add_annotations(message: object, annos: Annotations, *, skip: frozenset[str]
 
 
 def _structured(out: p4t.StructuredAnnotation, a: object) -> None:
-    from ..ast import Annotation, Bool, Expr, Int, Str, Unary
+    from ..ast import Annotation, Expr
+    from ..check import const_expr
+    from ..ir import Lit
 
     assert isinstance(a, Annotation)
 
     def value(e: Expr) -> p4t.Expression:
-        if isinstance(e, Str):
-            return p4t.Expression(string_value=e.value)
-        if isinstance(e, Bool):
-            return p4t.Expression(bool_value=e.value)
-        if isinstance(e, Int):
-            return p4t.Expression(int64_value=e.value)
-        if isinstance(e, Unary) and e.op == "-" and isinstance(e.arg, Int):
-            return p4t.Expression(int64_value=-e.arg.value)
+        typed = const_expr(e)
+        if isinstance(typed, Lit):
+            if isinstance(typed.value, str):
+                return p4t.Expression(string_value=typed.value)
+            if isinstance(typed.value, bool):
+                return p4t.Expression(bool_value=typed.value)
+            return p4t.Expression(int64_value=typed.value)
         raise fail("E035", "structured annotations hold strings, integers and booleans", e.span)
 
     if a.pairs is not None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import annos as an
 from .. import ir
 from ..diag import Diagnostics, fail
@@ -11,6 +13,10 @@ from ..types import BlockType, ExternType
 from .flat import FlatControl
 from .inline import Frame, Inliner, Names, invalidate, qualified, scoped
 from .tree import walk_stmts
+
+
+#: A declaration, or the list of what an instance declares.
+_Ordered = ir.Decl | list["_Ordered"]
 
 
 class ControlFlattener(Inliner):
@@ -27,9 +33,12 @@ class ControlFlattener(Inliner):
         self._sub_frames: dict[ir.Instance, Frame] = {}
         self._applies: dict[ir.Instance, int] = {}
         self._posts: list[list[ir.Stmt]] = []
-        self._order: list[ir.Decl] = []
+        self._top_order: list[_Ordered] = []
+        #: What the control at hand declares, in order; the list of a sub-control stands where its
+        #: instance is declared.
+        self._order: list[_Ordered] = []
+        self._lists: dict[ir.Instance, list[_Ordered]] = {}
         self._used: set[ir.Decl] = set()
-        self._parents: dict[ir.Instance, Frame] = {}
 
     # -- blocks --------------------------------------------------------------------------------
 
@@ -39,8 +48,10 @@ class ControlFlattener(Inliner):
         assert isinstance(decl, ir.Control)
         flat = FlatControl(name, decl)
         self.current = flat
-        self._order = []
-        frame = Frame(an.external_name(decl.name, decl.annos))
+        top: list[_Ordered] = []
+        self._order = top
+        self._top_order = top
+        frame = Frame(decl.name)
         for p, a in zip(decl.params, args, strict=True):
             frame.env[p] = a
         for p, c in zip(decl.cparams, inst.args, strict=True):
@@ -54,13 +65,15 @@ class ControlFlattener(Inliner):
         body = ir.Block(decl.body.span, (*self.out, *self.captured(decl.body.items).items))
         flat.body = tuple(scoped(frame.ret_label, body))
         self.out = []
-        flat.tables = [d for d in self._order if isinstance(d, ir.Table) and d in self._used]
-        flat.actions = self._ordered_actions()
+        declared = _flatten(top)
+        flat.tables = [d for d in declared if isinstance(d, ir.Table) and d in self._used]
+        flat.actions = self._ordered_actions(declared)
+        self.externs += [d for d in declared if isinstance(d, ir.Instance)]
         return flat
 
-    def _ordered_actions(self) -> list[ir.Action]:
+    def _ordered_actions(self, declared: list[ir.Decl]) -> list[ir.Action]:
         """Actions in use: global ones first, then in order of declaration."""
-        used = [d for d in self._order if isinstance(d, ir.Action) and d in self._used]
+        used = [d for d in declared if isinstance(d, ir.Action) and d in self._used]
         return [a for a in used if a in self._globals()] + [a for a in used if a not in self._globals()]
 
     def _globals(self) -> set[ir.Action]:
@@ -104,8 +117,9 @@ class ControlFlattener(Inliner):
         made = self.extern_instance(frame, d)
         frame.instances[d] = made
         if isinstance(made.type, BlockType):
-            self._parents[made] = frame
             self._applies[made] = self._applies.get(d, 0)
+            self._lists[made] = []
+            self._order.append(self._lists[made])
 
     def extern_instance(self, frame: Frame, d: ir.Instance, name: str | None = None) -> ir.Instance:
         """Instance with its control-plane name and constant arguments; externs are collected."""
@@ -115,7 +129,7 @@ class ControlFlattener(Inliner):
         made = ir.Instance(qualified(frame.path, d) if name is None else name, d.span, d.annos, d.type, d.ctor,
                            args, d.functions, d.used)
         if isinstance(made.type, ExternType):
-            self.externs.append(made)
+            self._order.append(made)
         return made
 
     def _const_arg(self, a: ir.Expr) -> ir.Expr:
@@ -147,12 +161,13 @@ class ControlFlattener(Inliner):
         post = self.bind(frame, decl.params, args, call.span, isolated=True) if once or first and once \
             else self._rebind(frame, decl, args, call.span, first)
         outer, self.frame = self.frame, frame
+        order, self._order = self._order, self._lists[known]
         if first:
             self._locals(frame, decl)
         frame.ret_label = self.label()
         assert decl.body is not None
         body = self.captured(decl.body.items)
-        self.frame = outer
+        self.frame, self._order = outer, order
         self.out += scoped(frame.ret_label, body)
         self.out += post
         self.leave()
@@ -193,8 +208,8 @@ class ControlFlattener(Inliner):
             shell = ir.Action(name.removeprefix("."), a.span, a.annos, ())
             self._shared[a] = shell
             self._action_frames[shell] = Frame("")
-        if shell not in self._order:
-            self._order.append(shell)
+        if not any(x is shell for x in self._top_order):
+            self._top_order.append(shell)
         return shell
 
     def use_action(self, a: ir.Action) -> ir.Action:
@@ -241,8 +256,8 @@ class ControlFlattener(Inliner):
         plain = {p: ir.VarSym(an.external_name(p.name, p.annos), p.span, p.annos, p.type, "action_param") for p in rest}
         flat.params = tuple(plain.values())
         self._action_frames[flat] = self._action_frames[shell]
-        index = self._order.index(shell) if shell in self._order else len(self._order)
-        self._order.insert(index + 1, flat)
+        home = _list_with(self._top_order, shell)
+        home.insert(next(i for i, x in enumerate(home) if x is shell) + 1, flat)
         self._used.add(flat)
         self._action_body(flat, a, list(zip(params, args, strict=True)), plain)
         return flat
@@ -337,11 +352,33 @@ class ControlFlattener(Inliner):
             inst = e.target.inst
             name = an.string_arg(anno) if anno is not None else self.names.fresh(
                 "action_profile" if p.name == "implementation" else p.name)
-            full = name[1:] if name.startswith(".") else f"{frame.path}.{name}"
+            # As in p4c, the name of an instance made in a property has no path before it.
             made = self.extern_instance(frame, ir.Instance(name, inst.span, p.annos, inst.type, inst.ctor, inst.args),
-                                        full)
+                                        name.removeprefix("."))
             return ir.InstanceRef(e.span, e.type, made)
         return self.expr(e)
+
+
+def _flatten(items: Sequence[_Ordered]) -> list[ir.Decl]:
+    out: list[ir.Decl] = []
+    for x in items:
+        if isinstance(x, list):
+            out += _flatten(x)
+        else:
+            out.append(x)
+    return out
+
+
+def _list_with(items: list[_Ordered], d: ir.Decl) -> list[_Ordered]:
+    """The list, at any depth, that holds `d` itself."""
+    if any(x is d for x in items):
+        return items
+    for x in items:
+        if isinstance(x, list):
+            found = _list_with(x, d)
+            if found is not items and found:
+                return found
+    return items if any(x is d for x in items) else []
 
 
 def simple_key(e: ir.Expr) -> bool:

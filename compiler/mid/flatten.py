@@ -57,6 +57,7 @@ def flatten(program: ir.Program, diags: Diagnostics) -> FlatProgram:
         top = Frame("")
         f.frame.instances[inst] = f.extern_instance(top, inst)
     shared = dict(f.frame.instances)
+    f.externs = list(shared.values())
     hms = [var(headers), var(meta), var(std)]
     f.global_instances = shared
     parser = f.parser(blocks[0], [var(packet_in), *hms])

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import annos as an
 from .. import ir
 from ..diag import CompileError, fail
 from ..source import Span
-from ..types import BOOL, VOID, BlockType
+from ..types import BOOL, VOID
 from .blocks import ControlFlattener
 from .flat import FlatParser, FlatState
 from .inline import Frame, invalidate, qualified
@@ -25,15 +24,17 @@ class ParserFlattener(ControlFlattener):
         decl = inst.ctor
         assert isinstance(decl, ir.Parser)
         self.states, self.vsets = [], []
+        self._order = []
         self._state_names: set[str] = {"accept", "reject"}
         self._markers: dict[ir.Instance, tuple[ir.Parser, Frame]] = {}
-        frame = Frame(an.external_name(decl.name, decl.annos))
+        frame = Frame(decl.name)
         for p, a in zip(decl.params, args, strict=True):
             frame.env[p] = a
         for p, c in zip(decl.cparams, inst.args, strict=True):
             if c is not None:
                 frame.env[p] = c
         self._parser_states(decl, frame, "", "accept", "start")
+        self.externs += [d for d in self._order if isinstance(d, ir.Instance)]
         return FlatParser("parser", decl, self.states, self.vsets)
 
     def _fresh_state(self, base: str) -> str:
@@ -90,8 +91,6 @@ class ParserFlattener(ControlFlattener):
             elif isinstance(d, ir.Instance):
                 made = self.extern_instance(frame, d)
                 frame.instances[d] = made
-                if isinstance(made.type, BlockType):
-                    self._parents[made] = frame
             elif isinstance(d, ir.ValueSet):
                 flat = ir.ValueSet(qualified(frame.path, d), d.span, d.annos, d.type, d.size)
                 frame.vsets[d] = flat
