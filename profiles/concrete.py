@@ -14,9 +14,12 @@ from profiles.schema import Dscp, Exemption, Fabric, Wire, Workload
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """rate_bps: of every link between NIC and switch and between switches. host_rate_bps: 0 = not limited."""
+    """rate_bps: of links between NIC and switch; core_rate_bps: between switches; host_rate_bps: 0 = not
+    limited.
+    """
 
     rate_bps: int
+    core_rate_bps: int
     host_rate_bps: int
     access_delay_ns: int
     fabric_delay_ns: int

@@ -128,6 +128,7 @@ class Profile:
             fabric=self.fabric,
             links=Links(
                 rate_bps=link_rate_bps,
+                core_rate_bps=share(self.fabric.core_rate_ppm),
                 host_rate_bps=share(self.fabric.host_rate_ppm),
                 access_delay_ns=time_ns(self.fabric.access_delay_packets),
                 fabric_delay_ns=time_ns(self.fabric.fabric_delay_packets),

@@ -93,8 +93,9 @@ class Fabric:
 
     k: of a fat-tree (even). leaves, spines, hosts_per_leaf: of a leaf-spine. access_delay_packets,
     fabric_delay_packets: one-way propagation NIC-switch and switch-switch, packet times. host_rate_ppm: rate
-    between host and its NIC, of the link rate; 0 = not limited. spray: data packets choose among equal-cost
-    paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch i has seed
+    between host and its NIC, of the link rate; 0 = not limited. core_rate_ppm: rate of links between
+    switches, of the link rate; 250,000 = oversubscribed four times. spray: data packets choose among
+    equal-cost paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch i has seed
     + i.
     """
 
@@ -108,6 +109,7 @@ class Fabric:
     spines: int = field(default=0, metadata=limits(0))
     hosts_per_leaf: int = field(default=0, metadata=limits(0))
     host_rate_ppm: int = field(default=0, metadata=limits(0))
+    core_rate_ppm: int = field(default=PPM, metadata=limits(1, 1_000 * PPM))
 
     def __post_init__(self) -> None:
         if self.family is Family.FAT_TREE and (self.k < 2 or self.k % 2):

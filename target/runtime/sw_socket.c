@@ -45,7 +45,6 @@ int sw_socket_open(sw_port *port)
         close(fd);
         return rc;
     }
-    (void)setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof one);
     if (engine->epoll_fd >= 0) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = port};
         if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {

@@ -77,7 +77,7 @@ def _port(number: int, interface: str, tier: Tier, configuration: Configuration 
     rate, delay = {
         Tier.HOST: (links.host_rate_bps, 0),
         Tier.ACCESS: (links.rate_bps, links.access_delay_ns),
-        Tier.FABRIC: (links.rate_bps, links.fabric_delay_ns),
+        Tier.FABRIC: (links.core_rate_bps, links.fabric_delay_ns),
     }[tier]
     capacities = (queue.data_capacity_bytes, queue.trimmed_capacity_bytes, queue.feedback_capacity_bytes)
     return PortSettings(number, interface, rate, capacities, delay, configuration.wire.frame_bytes)
