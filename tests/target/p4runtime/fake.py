@@ -26,7 +26,10 @@ class FakeDevice(ShadowDevice):
 
     def load_pipeline(self, bmv2_json: str) -> None:
         self.verify_pipeline(bmv2_json)
-        self._reset(load(bmv2_json))
+        self.reset(load(bmv2_json))
+
+    def reset(self, program: Program) -> None:
+        self._reset(program)
         self.loads += 1
 
     def verify_pipeline(self, bmv2_json: str) -> None:
