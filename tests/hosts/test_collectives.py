@@ -371,6 +371,7 @@ def test_shedding_draw_is_fixed() -> None:
     assert [draw(1, MessageKey(1, 0, i, 0)) for i in range(1, 5)] == [41235, 914607, 252011, 285745]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(0, 1000))
 def test_shards_cover_the_values_once(ranks: int, more: int) -> None:
     elements = ranks + more

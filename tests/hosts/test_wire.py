@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hosts import wire
@@ -102,6 +102,7 @@ BTHS = st.builds(
 DATA = st.builds(wire.Data, BTHS, U32, QPS, U32, st.none() | st.binary(min_size=1, max_size=64))
 
 
+@settings(deadline=None)
 @given(DATA, st.integers(1, 2), U32)
 def test_data_and_delivery_decode_to_what_was_encoded(data: wire.Data, event: int, accept: int) -> None:
     assert wire.decode(data.encode(), from_nic=False) == data
@@ -109,6 +110,7 @@ def test_data_and_delivery_decode_to_what_was_encoded(data: wire.Data, event: in
     assert wire.decode(delivery.encode(), from_nic=True) == delivery
 
 
+@settings(deadline=None)
 @given(QPS, QPS, st.booleans(), st.booleans(), U32, U32, U32)
 def test_feedback_decodes_to_what_was_encoded(
     qp: int, psn: int, becn: bool, nak: bool, rcv_nxt: int, start: int, length: int
@@ -124,6 +126,7 @@ def test_notification_decodes_to_what_was_encoded() -> None:
     assert wire.decode(notification.encode(), from_nic=False) == notification
 
 
+@settings(deadline=None)
 @given(st.integers(0, 7), st.integers(0, 2047), st.integers(0, 1023))
 def test_queue_pair_number_round_trips(step: int, owner: int, slot: int) -> None:
     pair = wire.QueuePair(step, owner, slot)
@@ -138,7 +141,12 @@ def test_short_packet_is_refused_with_its_size(size: int) -> None:
         wire.decode(packet, from_nic=False)
 
 
-@given(st.integers(1, 5000), st.booleans(), st.binary(min_size=6, max_size=6))
+@settings(deadline=None)
+@given(
+    st.integers(1, 5000) | st.sampled_from([1024, 1025, 1536, 2047, 2049]),
+    st.booleans(),
+    st.binary(min_size=6, max_size=6),
+)
 def test_the_transport_writes_the_frames_that_python_writes(length: int, gradient: bool, mac: bytes) -> None:
     """Every header of every packet, checksums included."""
     config = config_for(0, payload_bytes=1024, gradient_dscp=8, data_dscp=10, ttl=33, mac=0x020000000001)
