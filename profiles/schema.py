@@ -95,8 +95,8 @@ class Fabric:
     fabric_delay_packets: one-way propagation NIC-switch and switch-switch, packet times. host_rate_ppm: rate
     between host and its NIC, of the link rate; 0 = not limited. core_rate_ppm: rate of links between
     switches, of the link rate; 250,000 = oversubscribed four times. spray: data packets choose among
-    equal-cost paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch i has seed
-    + i.
+    equal-cost paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch
+    i has seed + i.
     """
 
     family: Family
