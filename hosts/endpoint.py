@@ -367,8 +367,9 @@ class Endpoint:
         return pointer, (pointer, data), len(pointer)
 
     def release(self, message: int) -> None:
-        """End a message in any state; a queue pair that `post_send` allocated is freed. Sent and Failed release
-        by themselves; received messages are released here, or by `retire`. Raises UnknownMessageError."""
+        """End a message in any state; a queue pair that `post_send` allocated is freed. Sent and Failed
+        release by themselves; received messages are released here, or by `retire`. Raises
+        UnknownMessageError."""
         self._check(self._lib.transport_release(self._handle, message), f"message {message:#x}")
         self._buffers.pop(message, None)
         if (qp := self._own_qps.pop(message, None)) is not None:

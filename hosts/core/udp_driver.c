@@ -239,18 +239,28 @@ static void close_descriptors(udp_driver_t *d) {
   if (d->event_fd >= 0) close(d->event_fd);
 }
 
-static int start_thread(udp_driver_t *d) {
+static int start_thread(udp_driver_t *d, uint32_t realtime) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  if (realtime != 0) {
+    struct sched_param priority = {.sched_priority = (int)realtime};
+    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+    pthread_attr_setschedparam(&attributes, &priority);
+  }
   // Signals are for the application's threads.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&d->thread, NULL, run, d);
+  int error = pthread_create(&d->thread, &attributes, run, d);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attributes);
   return -error;
 }
 
 int udp_driver_open(transport_t *t, const udp_driver_config_t *config, udp_driver_t **out) {
-  if (config->port > 65535 || config->socket_bytes > INT32_MAX / 2) return -EINVAL;
+  if (config->port > 65535 || config->socket_bytes > INT32_MAX / 2 || config->realtime > 99)
+    return -EINVAL;
   udp_driver_t *d = calloc(1, sizeof *d);
   if (d == NULL) return -ENOMEM;
   d->socket = -1;
@@ -263,7 +273,7 @@ int udp_driver_open(transport_t *t, const udp_driver_config_t *config, udp_drive
   if (status == 0) {
     pthread_mutex_init(&d->lock, NULL);
     prepare(d);
-    status = start_thread(d);
+    status = start_thread(d, config->realtime);
     if (status != 0) pthread_mutex_destroy(&d->lock);
   }
   if (status != 0) {

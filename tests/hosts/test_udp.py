@@ -336,6 +336,41 @@ def test_frames_on_the_wire_have_no_udp_checksum_and_are_never_fragmented() -> N
     assert result.returncode == 0, result.stderr
 
 
+def thread_policies() -> list[int]:
+    return [os.sched_getscheduler(int(task)) for task in os.listdir("/proc/self/task")]
+
+
+@pytest.mark.root
+def test_real_time_priority_is_the_threads_alone() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: sets a real-time priority")
+    address = loopback_network()(7)
+    assert thread_policies().count(os.SCHED_FIFO) == 0
+    with Transport(config(address), realtime=5):
+        assert thread_policies().count(os.SCHED_FIFO) == 1
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    with Transport(config(address)):
+        assert thread_policies().count(os.SCHED_FIFO) == 0
+
+
+def test_real_time_priority_without_privilege_says_what_to_do() -> None:
+    code = f"""
+import os, resource
+from hosts.native import load
+from hosts.transport import SocketError, Transport, TransportConfig
+load()
+resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+if os.geteuid() == 0:
+    os.setuid(65534)
+try:
+    Transport(TransportConfig("{loopback_network()(7)}", 10**9, dcqcn=None), realtime=5)
+except SocketError as error:
+    os.write(1, str(error).encode())
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "realtime = 5 needs root or CAP_SYS_NICE; use 0" in result.stdout, result.stderr
+
+
 def test_icmp_errors_do_not_stop_the_transport() -> None:
     """A peer whose socket is not open yet: the kernel reports it on ours, and the timeout repairs it."""
     network = loopback_network()

@@ -19,6 +19,7 @@ typedef struct udp_driver_config {
   uint32_t port;            // 4791 on a RoCE fabric; 0: any
   uint32_t socket_bytes;    // receive and send buffer of the socket
   uint32_t quantum_ns;      // sleep at least this long, so that packets go out in batches
+  uint32_t realtime;        // 1..99: SCHED_FIFO at this priority; 0: the caller's scheduling
 } udp_driver_config_t;
 
 typedef struct udp_driver_stats {
@@ -33,7 +34,8 @@ typedef struct udp_driver_stats {
 } udp_driver_stats_t;
 
 // Opens the socket and starts the thread. On success the driver owns `t`.
-// Returns 0 or a negative errno; `t` then stays the caller's.
+// Returns 0 or a negative errno, EPERM if `realtime` needs privilege; `t` then
+// stays the caller's.
 int udp_driver_open(transport_t *t, const udp_driver_config_t *config, udp_driver_t **out);
 
 // Stops the thread, closes the socket, destroys the transport. NULL is allowed.
