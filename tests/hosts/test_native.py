@@ -23,7 +23,12 @@ def soak(seed: int, rounds: int) -> None:
     program = build("soak", [*sources(), NATIVE / "soak.c"], flags=SANITIZE, shared=False)
     environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     result = subprocess.run(
-        [str(program), str(seed), str(rounds)], capture_output=True, text=True, env=environment, check=False
+        [str(program), str(seed), str(rounds)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=240,
     )
     assert result.returncode == 0, result.stderr
 
