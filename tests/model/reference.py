@@ -416,7 +416,6 @@ class NicModel:
         _, owner, slot = wire.split_queue_pair(qp)
         flow = self.senders.get(slot)
         if flow is not None and is_behind(owner, flow.owner):
-            self.counters["stale"] += 1
             return None
         if flow is None or flow.owner != owner:
             # Sender::OnFlowStart.

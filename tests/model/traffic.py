@@ -58,6 +58,10 @@ class Wait:
 Event: TypeAlias = Install | Remove | FromWire | FromHost | Query | Wait
 
 
+MAX_PAYLOAD_BLOCKS = 18
+"""What fits an interface with an MTU of 9,500 bytes. A trimmed header may report up to 32."""
+
+
 # --- operations
 
 
@@ -143,7 +147,7 @@ def plans(
             gradient=st.tuples(*[st.sampled_from((True, True, True, False))] * flows),
             slots=st.integers(1, 2),
             first=st.tuples(*[st.none() | step | step | step] * 2),
-            ops=st.lists(ops(kinds, intervals), max_size=max_ops).map(tuple),
+            ops=st.lists(ops(kinds, intervals), min_size=max_ops // 3, max_size=max_ops).map(tuple),
             prefix=st.sampled_from(prefixes),
         )
     )
@@ -217,16 +221,14 @@ class _Resolver:
         elif op.kind in SENDER_KINDS:
             yield self._sender(op, flow)
         elif op.kind == "run":
-            first = self._first(op, flow)
-            yield from self._in_order(
-                flow, first, min(first + 8 * op.blocks, -(-flow.length // BLOCK)), op.blocks
-            )
+            first, blocks = self._first(op, flow), min(op.blocks, 16)
+            yield from self._in_order(flow, first, min(first + 8 * blocks, -(-flow.length // BLOCK)), blocks)
         else:
             packet = self._receiver(op, flow)
             if packet is not None:
                 yield FromWire(packet)
 
-    def _in_order(self, flow: _Flow, first: int, end: int, blocks: int = 32) -> Iterator[Event]:
+    def _in_order(self, flow: _Flow, first: int, end: int, blocks: int = 16) -> Iterator[Event]:
         """Data for the blocks from `first` up to `end`, `blocks` at a time."""
         flow.fresh = flow.fresh and first >= end
         for block in range(first, end, blocks):
@@ -269,9 +271,10 @@ class _Resolver:
         owner = flow.owner
         total = -(-flow.length // BLOCK)
         offset = self._first(op, flow) * BLOCK
-        length = min(op.blocks * BLOCK, flow.length - offset)
-        end = offset + length == flow.length
         trim = op.kind == "trim" or (op.kind in ODD_KINDS and bool(op.flags & 1))
+        blocks = op.blocks if trim else min(op.blocks, MAX_PAYLOAD_BLOCKS)
+        length = min(blocks * BLOCK, flow.length - offset)
+        end = offset + length == flow.length
         if op.kind == "stale":
             if flow.fresh:
                 return None
@@ -285,7 +288,7 @@ class _Resolver:
             offset, length, end = (
                 (offset + 1, length, end),
                 (offset, BLOCK + 1, False),
-                (offset, wire.MAX_RANGE + BLOCK, False),
+                (offset, wire.MAX_RANGE + BLOCK, False) if trim else (offset + 7, BLOCK, False),
                 (offset, BLOCK - 1, False),
             )[op.flags >> 1]
         packet = self._packet(flow, owner, offset, length, end, trim, op.ecn)

@@ -15,6 +15,7 @@ def _answer(packet: Roce, dscp: int, **fields: Any) -> Roce:
     assert packet.reth is not None
     return Roce(
         dest_qp=packet.reth.source_qp,
+        psn=packet.psn,
         dscp=dscp,
         ecn=wire.NOT_ECT,
         eth_dst=packet.eth_src,
@@ -43,7 +44,6 @@ def feedback(
         packet,
         dscp,
         opcode=wire.ACKNOWLEDGE,
-        psn=packet.psn,
         becn=becn,
         exemption_eligible=eligible,
         budget_exhausted=exhausted,
