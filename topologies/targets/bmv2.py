@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BMv2: one `simple_switch_grpc` per device, queue rates and depths by Thrift (`simple_switch_CLI`).
+"""BMv2: one `simple_switch_grpc` per device, queue rates and depths by Thrift.
 
 BMv2 counts queues and rates in packets, per priority, and loses packets silently when a queue is full. So
 only the data queue is limited, at the rate of full frames, and every depth is far above the limits that the
@@ -13,17 +13,17 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line
+from topologies.targets.thrift import QueueClient, ThriftError
 
 SWITCH = "simple_switch_grpc"
-CLI = "simple_switch_CLI"
 FIRST_THRIFT_PORT = 9090
 START_SECONDS = 60.0
-CLI_SECONDS = 60.0
 LEAST_DEPTH_PACKETS = 8192
+LEAST_FRAME_BYTES = 60
+DATA_PRIORITY = 0
 
 
 def command_line(device: DeviceSettings, directory: Path, thrift_port: int) -> list[str]:
@@ -43,23 +43,25 @@ def command_line(device: DeviceSettings, directory: Path, thrift_port: int) -> l
     ]
 
 
-def queue_commands(device: DeviceSettings) -> list[str]:
-    """Lines for the CLI: depth in packets of every port and priority, rate in packets a second of the data
-    queue.
+def queue_settings(device: DeviceSettings) -> list[tuple[str, int, int, int]]:
+    """("depth", port, priority, packets) of every queue; ("rate", port, priority, packets/s) of limited
+    ports' data.
+
+    Depth is a guard only: no queue may fill up before the P4 program's own limits act.
     """
-    lines = []
+    rows = []
     for port in device.ports:
         for priority, capacity in enumerate(port.queue_bytes):
-            depth = max(LEAST_DEPTH_PACKETS, capacity // 64)
-            lines.append(f"set_queue_depth {depth} {port.port} {priority}")
+            rows.append(
+                ("depth", port.port, priority, max(LEAST_DEPTH_PACKETS, capacity // LEAST_FRAME_BYTES))
+            )
         if port.rate_bps:
-            packets_per_second = max(1, port.rate_bps // (8 * port.frame_bytes))
-            lines.append(f"set_queue_rate {packets_per_second} {port.port} 0")
-    return lines
+            rows.append(("rate", port.port, DATA_PRIORITY, max(1, port.rate_bps // (8 * port.frame_bytes))))
+    return rows
 
 
 class Bmv2(Target):
-    """Needs `simple_switch_grpc` and `simple_switch_CLI` on PATH."""
+    """Needs `simple_switch_grpc`, built with Thrift, on PATH."""
 
     name = "bmv2"
     default_profile = "bmv2"
@@ -69,11 +71,8 @@ class Bmv2(Target):
         self._directory = Path()
 
     def check(self) -> None:
-        for program in (SWITCH, CLI):
-            if shutil.which(program) is None:
-                raise TargetError(
-                    f"{program} isn't on PATH; install BMv2 with Thrift, or use TARGET=embedded"
-                )
+        if shutil.which(SWITCH) is None:
+            raise TargetError(f"{SWITCH} isn't on PATH; install BMv2 with Thrift, or use TARGET=embedded")
 
     def start(self, devices: Sequence[DeviceSettings], directory: Path) -> None:
         if self._processes:
@@ -96,8 +95,8 @@ class Bmv2(Target):
                 host, _, port = device.grpc_address.rpartition(":")
                 self._wait(host, int(port))
                 self._wait("127.0.0.1", thrift[device.name])
-            with ThreadPoolExecutor(max_workers=4) as pool:
-                list(pool.map(lambda d: _set_queues(d, thrift[d.name]), devices))
+            for device in devices:
+                _set_queues(device, thrift[device.name])
             self._scan_logs(devices)
         except BaseException:
             self.stop()
@@ -147,20 +146,9 @@ class Bmv2(Target):
 
 
 def _set_queues(device: DeviceSettings, thrift_port: int) -> None:
-    lines = queue_commands(device)
-    done = subprocess.run(
-        [CLI, "--thrift-port", str(thrift_port)],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=CLI_SECONDS,
-        check=False,
-    )
-    complaint = next(
-        (line for line in (done.stdout + done.stderr).splitlines() if "rror" in line or "Invalid" in line),
-        None,
-    )
-    if done.returncode or complaint:
-        raise TargetError(
-            f"{device.name}: {CLI} refused queue settings: {complaint or done.stderr.strip()[-200:]}"
-        )
+    try:
+        with QueueClient("127.0.0.1", thrift_port) as client:
+            for what, port, priority, value in queue_settings(device):
+                (client.set_depth if what == "depth" else client.set_rate)(port, priority, value)
+    except ThriftError as error:
+        raise TargetError(f"{device.name}: {error}") from None
