@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -115,8 +116,12 @@ class FakeThrift:
         self._code, self._unknown, self._silent = code, unknown, silent
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(ConnectionError):  # a client that gives up reads no further
+            self._serve()
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
