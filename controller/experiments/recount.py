@@ -306,7 +306,7 @@ class Recounter:
             self._bounds(label, installed, charge)
             full = charge.forgiven + charge.outstanding + installed.packet_bytes > installed.budget
             eligible = installed.exemption != 1
-            exhausted = full and installed.exemption == 0
+            exhausted = full and installed.exemption != 2
             charge.exhausted_reports += exhausted
         if (answer.eligible, answer.exhausted) != (eligible, exhausted):
             sent, due = (answer.eligible, answer.exhausted), (eligible, exhausted)
