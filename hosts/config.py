@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 BLOCK_BYTES = 512
 MAX_PAYLOAD_BYTES = 16384
-SCOREBOARD_SPAN_BYTES = 127 * 64 * BLOCK_BYTES
-"""How far beyond rcv_nxt the NIC's scoreboard reaches (p4src/include/sizes.p4)."""
+SCOREBOARD_SPAN_BYTES = 126 * 64 * BLOCK_BYTES
+"""How far beyond rcv_nxt the NIC's scoreboard reaches at least: its window is 127 words from the start of
+the word that rcv_nxt is in (p4src/include/sizes.p4)."""
 
 WindowBasis = Literal["unsettled", "cumulative"]
 

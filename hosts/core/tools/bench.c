@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
       .window_bytes = 3516200,
       .window_basis = TRANSPORT_WINDOW_CUMULATIVE,
       .scale_window = 1,
-      .span_bytes = 4161536,
+      .span_bytes = 4128768,
       .rto_ns = 1000000,
       .rto_limit = 1024,
       .first_owner = 1,
