@@ -51,7 +51,9 @@ def op(name: str, left: Json | None, right: Json | None, cond: Json | None = Non
 
 
 def call(name: str, *parameters: Json) -> Json:
-    return {"op": name, "parameters": list(parameters)}
+    # A primitive's expression is wrapped once more than a nested one.
+    wrapped = [{"type": "expression", "value": p} if p.get("type") == "expression" else p for p in parameters]
+    return {"op": name, "parameters": wrapped}
 
 
 def assign(dest: Json, source: Json) -> Json:
@@ -73,10 +75,16 @@ class Builder:
 
     def header(self, name: str, fields: Sequence[Field], metadata: bool = False) -> None:
         rows = [[f[0], f[1], f[2] if len(f) == 3 else False] for f in fields]
-        number = len(self.types)
-        self.types.append({"name": f"{name}_t", "id": number, "fields": rows})
+        self.types.append({"name": f"{name}_t", "id": len(self.types), "fields": rows})
+        # simple_switch wants ids that count from 0.
         self.headers.append(
-            {"name": name, "id": number, "header_type": f"{name}_t", "metadata": metadata, "pi_omit": True}
+            {
+                "name": name,
+                "id": len(self.headers),
+                "header_type": f"{name}_t",
+                "metadata": metadata,
+                "pi_omit": True,
+            }
         )
         if not metadata:
             self.deparser.append(name)
@@ -84,7 +92,7 @@ class Builder:
     def instance(self, name: str, like: str) -> None:
         """One more header of the type of `like`."""
         self.headers.append(
-            {"name": name, "id": len(self.headers) + 100, "header_type": f"{like}_t", "metadata": False}
+            {"name": name, "id": len(self.headers), "header_type": f"{like}_t", "metadata": False}
         )
         self.deparser.append(name)
 

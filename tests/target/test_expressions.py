@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
 from target.engine import Device
-from tests.target.programs import Builder, Json, assign, const, field, forward_to, op
+from tests.target.programs import Builder, Json, assign, call, const, extract, field, forward_to, op
 
 # Sizes around the limits of the representations: one word, two words, arrays.
 _WIDTHS = [1, 7, 8, 13, 16, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 192, 255, 256, 333, 512]
 INPUTS: list[tuple[str, int]] = [(chr(97 + i), w) for i, w in enumerate(_WIDTHS)] + [("pad", 3)]
 _SIGNED_WIDTHS = [2, 8, 32, 64, 65, 128, 200]
 SIGNED: list[tuple[str, int]] = [(f"s{i}", w) for i, w in enumerate(_SIGNED_WIDTHS)] + [("spad", 5)]
-OUT_WIDTHS = [1, 8, 16, 17, 32, 48, 64, 65, 96, 128, 129, 200, 256, 512, 2048]
+OPERATORS = [
+    "+", "-", "*", "&", "|", "^", "~", "<<", ">>", "?", "two_comp_mod", "usat_cast", "sat_cast", "b2d",
+    "mask", "/", "%", "slice",
+]  # fmt: skip
+OUT_WIDTHS = [1, 8, 16, 17, 32, 48, 64, 65, 96, 128, 129, 200, 256, 512, 1111]
 
 
 def mask(width: int) -> int:
@@ -48,28 +53,7 @@ class Random:
                 return field("y", name), lambda env: signed(env[name], width)
             name, _ = rng.choice(INPUTS)
             return field("x", name), lambda env: env[name]
-        kind = rng.choice(
-            [
-                "+",
-                "-",
-                "*",
-                "&",
-                "|",
-                "^",
-                "~",
-                "<<",
-                ">>",
-                "?",
-                "two_comp_mod",
-                "usat_cast",
-                "sat_cast",
-                "b2d",
-                "mask",
-                "/",
-                "%",
-                "slice",
-            ]
-        )
+        kind = rng.choice(OPERATORS)
         left, le = self.data(depth - 1)
         if kind == "~":
             return op("~", None, left), lambda env: ~le(env)
@@ -102,15 +86,12 @@ class Random:
             return op(">>", left, right), lambda env: le(env) >> re_(env)
         right, re2 = self.data(depth - 1)
         if kind in ("/", "%"):
-            # v1model divides unsigned values only, and the engine 128 bits at most.
-            ones = mask(rng.choice([8, 64, 100]))
-            a, b = op("&", left, const(ones)), op("&", right, const(ones))
-
-            def divide(env: dict[str, int]) -> int:
-                n, d = le(env) & ones, re2(env) & ones
-                return 0 if d == 0 else n // d if kind == "/" else n % d
-
-            return op(kind, a, b), divide
+            # v1model divides unsigned values by constants; the engine 128 bits at most.
+            ones, d = mask(rng.choice([8, 64, 100])), rng.choice([1, 2, 3, 10, 255, 1 << 40, mask(63)])
+            a = op("&", left, const(ones))
+            if kind == "/":
+                return op("/", a, const(d)), lambda env: (le(env) & ones) // d
+            return op("%", a, const(d)), lambda env: (le(env) & ones) % d
         if kind == "?":
             test, te = self.boolean(depth - 1)
             return op("?", left, right, test), lambda env: le(env) if te(env) else re2(env)
@@ -162,53 +143,70 @@ def pack(fields: list[tuple[str, int]], values: dict[str, int]) -> bytes:
     return bits.to_bytes(total // 8, "big")
 
 
-def unpack(data: bytes, widths: list[int]) -> list[int]:
-    number, total = int.from_bytes(data, "big"), 8 * len(data)
-    result = []
-    for width in widths:
-        total -= width
-        result.append(number >> total & mask(width))
-    return result
-
-
 def interesting(rng: random.Random, width: int) -> int:
     return rng.choice(
         [0, 1, mask(width), 1 << (width - 1), rng.getrandbits(width), rng.getrandbits(max(1, width // 2))]
     )
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 12))])
-def test_random_expressions(seed: int, make_device: Callable[..., Device]) -> None:
+@dataclass
+class Case:
+    """A program of random assignments, its frames, and what it must send out of port 2."""
+
+    json: str
+    frames: list[bytes]
+    expected: list[bytes]
+
+
+def random_case(seed: int, count: int) -> Case:
     generator = Random(seed)
     rng = generator.rng
     outputs: list[tuple[int, Callable[[dict[str, int]], int]]] = []
     primitives: list[Json] = []
-    while len(outputs) < 40:
+    # simple_switch has room for 512 bytes of added headers.
+    while sum(w for w, _ in outputs) < 8 * 512 - max(OUT_WIDTHS) - 8:
         expr, evaluate = generator.data(rng.choice([1, 2, 3]))
-        width = rng.choice(OUT_WIDTHS)
         primitives.append(assign(field("z", f"o{len(outputs)}"), expr))
-        outputs.append((width, evaluate))
-    widths = [width for width, _ in outputs]
-    padding = -sum(widths) % 8
+        outputs.append((rng.choice(OUT_WIDTHS), evaluate))
+    padding = -sum(w for w, _ in outputs) % 8
+    if padding:
+        outputs.append((padding, lambda env: 0))
     b = Builder()
     b.header("x", INPUTS)
     b.header("y", [(n, w, n != "spad") for n, w in SIGNED])
-    b.header("z", [(f"o{i}", w) for i, w in enumerate(widths)] + ([("pad", padding)] if padding else []))
-    b.state("start", [{"op": "extract", "parameters": [{"type": "regular", "value": n}]} for n in ("x", "y")])
-    b.run("compute", [forward_to(2), {"op": "add_header", "parameters": [{"type": "header", "value": "z"}]},
-                      *primitives])  # fmt: skip
-    device = make_device(b.json())
-    prefix = (sum(w for _, w in INPUTS) + sum(w for _, w in SIGNED)) // 8
-    for _ in range(120):
+    names = [(f"o{i}", w) for i, (w, _) in enumerate(outputs)]
+    b.header("z", names)
+    b.state("start", [extract("x"), extract("y")])
+    b.run("compute", [forward_to(2), call("add_header", {"type": "header", "value": "z"}), *primitives])
+    frames, expected = [], []
+    for _ in range(count):
         env = {n: interesting(rng, w) for n, w in [*INPUTS, *SIGNED]}
-        packet = pack(INPUTS, env) + pack(SIGNED, env) + b"payload"
-        device.inject(1, packet)
-        (out,) = device.collect(2)
-        assert out[:prefix] == packet[:prefix]
-        assert out.endswith(b"payload")
-        got = unpack(out[prefix : len(out) - 7], widths + ([padding] if padding else []))
-        for i, (width, evaluate) in enumerate(outputs):
-            assert got[i] == evaluate(env) & mask(width), (i, width, primitives[i], env)
+        head = pack(INPUTS, env) + pack(SIGNED, env)
+        results = {n: evaluate(env) for (n, _), (_, evaluate) in zip(names, outputs, strict=True)}
+        frames.append(head + b"payload")
+        expected.append(head + pack(names, results) + b"payload")
+    return Case(b.json(), frames, expected)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 12))])
+def test_random_expressions(seed: int, make_device: Callable[..., Device]) -> None:
+    case = random_case(seed, 120)
+    device = make_device(case.json)
+    for frame, expected in zip(case.frames, case.expected, strict=True):
+        device.inject(1, frame)
+        assert device.collect(2) == [expected]
+
+
+def test_division_by_zero_is_zero(make_device: Callable[..., Device]) -> None:
+    b = Builder()
+    b.header("x", [("n", 8), ("d", 8), ("q", 8), ("r", 8)])
+    n, d = field("x", "n"), field("x", "d")
+    steps = [assign(field("x", "q"), op("/", n, d)), assign(field("x", "r"), op("%", n, d))]
+    b.run("go", [forward_to(2), *steps])
+    device = make_device(b.json())
+    device.inject(1, bytes([17, 5, 9, 9]))
+    device.inject(1, bytes([17, 0, 9, 9]))
+    assert device.collect(2) == [bytes([17, 5, 3, 2]), bytes([17, 0, 0, 0])]
 
 
 def test_every_field_width_survives(make_device: Callable[..., Device]) -> None:
@@ -223,7 +221,7 @@ def test_every_field_width_survives(make_device: Callable[..., Device]) -> None:
         b = Builder()
         b.header("x", fields)
         b.instance("z", "x")
-        b.state("start", [{"op": "extract", "parameters": [{"type": "regular", "value": "x"}]}])
+        b.state("start", [extract("x")])
         copies = [assign(field("z", n), field("x", n)) for n, _ in fields]
         add = {"op": "add_header", "parameters": [{"type": "header", "value": "z"}]}
         b.run("copy", [forward_to(2), add, *copies])

@@ -157,7 +157,7 @@ def test_egress_clone_has_the_frame_as_sent(make_device: Callable[..., Device]) 
     )
     b.action("clone", [], [assign(x("c"), std("instance_type"))])
     entry = {
-        "match_key": [{"match_type": "exact", "key": "0x00"}],
+        "match_key": [{"match_type": "exact", "key": "0x00000000"}],
         "action_entry": {"action_id": 1, "action_data": []},
         "priority": 1,
     }
@@ -177,7 +177,7 @@ def loop_program(primitive: str, pipeline: str) -> str:
     step = [
         assign(field("meta", "keep"), op("+", field("meta", "keep"), const(1))),
         assign(x("c"), field("meta", "keep")),
-        call("_jump_if_zero", op("<", field("meta", "keep"), const(3)), const(4)),
+        call("_jump_if_zero", op("b2d", None, op("<", field("meta", "keep"), const(3))), const(4)),
         call(primitive, const(2)),
     ]
     b.run("step", step, pipeline)
@@ -544,7 +544,7 @@ def test_loops_in_actions(make_device: Callable[..., Device]) -> None:
     b = base()
     body = [
         forward_to(2),
-        call("_jump_if_zero", op(">", x("a"), const(0)), const(5)),
+        call("_jump_if_zero", op("b2d", None, op(">", x("a"), const(0))), const(5)),
         assign(x("a"), op("-", x("a"), const(1))),
         assign(x("b"), op("+", x("b"), const(2))),
         call("_jump", const(1)),
