@@ -23,8 +23,8 @@ def all_reduce(put: Arrays, lost: dict[tuple[int, int, int], list[tuple[int, int
     for owner, shard in enumerate(bounds(SIZE, RANKS)):
         size = shard.stop - shard.start
         here = [~lost_mask(size, lost.get((r, owner, 0), [])) for r in range(RANKS)]
-        total = sum(np.where(h, p[shard].astype(np.float64), 0) for h, p in zip(here, put, strict=True))
-        got[owner][shard] = (total / sum(h.astype(int) for h in here)).astype(np.float32)
+        parts = [np.where(h, p[shard].astype(np.float64), 0) for h, p in zip(here, put, strict=True)]
+        got[owner][shard] = (np.sum(parts, axis=0) / np.sum(here, axis=0)).astype(np.float32)
         for rank in set(range(RANKS)) - {owner}:
             gone = lost_mask(size, lost.get((owner, rank, 1), []))
             got[rank][shard] = np.where(gone, put[rank][shard], got[owner][shard])
