@@ -26,7 +26,10 @@ class _Macro(argparse.Action):
     """``-D`` and ``-U``, kept in the order given."""
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object,
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
         option_string: str | None = None,
     ) -> None:
         macros = getattr(namespace, "macros", None) or []
@@ -40,24 +43,42 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    p = _Parser(prog="python -m compiler", description="Compile a P4_16 program for v1model to BMv2 JSON and P4Info.",
-                allow_abbrev=False)
+    p = _Parser(
+        prog="python -m compiler",
+        description="Compile a P4_16 program for v1model to BMv2 JSON and P4Info.",
+        allow_abbrev=False,
+    )
     p.add_argument("source", nargs="?", help="P4 program")
     p.add_argument("-o", dest="output", metavar="FILE", help="write the BMv2 JSON to FILE")
-    p.add_argument("-I", dest="include", metavar="DIR", action="append", default=[], help="search DIR for includes")
+    p.add_argument(
+        "-I", dest="include", metavar="DIR", action="append", default=[], help="search DIR for includes"
+    )
     p.add_argument("-D", dest="D", metavar="NAME[=VALUE]", action=_Macro, help="define a macro")
     p.add_argument("-U", dest="U", metavar="NAME", action=_Macro, help="undefine a macro")
-    p.add_argument("-E", dest="preprocess_only", action="store_true", help="preprocess to standard output only")
-    p.add_argument("--p4runtime-files", metavar="FILES", help="write P4Info to FILES (comma-separated; the suffix "
-                   "tells the format: .txtpb, .json, .bin)")
-    p.add_argument("--p4runtime-entries-files", metavar="FILES", help="write static entries as a P4Runtime "
-                   "WriteRequest to FILES")
+    p.add_argument(
+        "-E", dest="preprocess_only", action="store_true", help="preprocess to standard output only"
+    )
+    p.add_argument(
+        "--p4runtime-files",
+        metavar="FILES",
+        help="write P4Info to FILES (comma-separated; the suffix tells the format: .txtpb, .json, .bin)",
+    )
+    p.add_argument(
+        "--p4runtime-entries-files",
+        metavar="FILES",
+        help="write static entries as a P4Runtime WriteRequest to FILES",
+    )
     p.add_argument("--std", default="p4-16", help="language version; only p4-16")
     p.add_argument("--arch", default="v1model", help="architecture; only v1model")
     p.add_argument("--target", default="bmv2", help="target; only bmv2")
     p.add_argument("--pp", metavar="FILE", help="write the preprocessed program to FILE")
-    p.add_argument("--dump-after", metavar="STAGE", action="append", default=[],
-                   help=f"write the program after STAGE to standard error; one of {', '.join(STAGES)}, or all")
+    p.add_argument(
+        "--dump-after",
+        metavar="STAGE",
+        action="append",
+        default=[],
+        help=f"write the program after STAGE to standard error; one of {', '.join(STAGES)}, or all",
+    )
     p.add_argument("--list-stages", action="store_true", help="list the stages and stop")
     p.add_argument("--Werror", action="store_true", help="treat warnings as errors")
     p.add_argument("--Wdisable", action="store_true", help="show no warnings")
@@ -154,7 +175,9 @@ def _run(args: argparse.Namespace, options: Options, infos: list[str], entries: 
     return _write(outputs)
 
 
-def _p4runtime(result: Result, infos: list[str], entries: list[str], outputs: list[tuple[str, bytes]]) -> None:
+def _p4runtime(
+    result: Result, infos: list[str], entries: list[str], outputs: list[tuple[str, bytes]]
+) -> None:
     from .emit.p4info import P4InfoBuilder, json_of, text_of
 
     assert result.flat is not None
@@ -185,5 +208,3 @@ def _write(outputs: Sequence[tuple[str, bytes]]) -> int:
         except OSError as e:
             return _bad(f"{name}: cannot write: {e.strerror}")
     return 0
-
-

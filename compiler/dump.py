@@ -35,8 +35,8 @@ def _flat(p: FlatProgram) -> Iterator[str]:
             yield f"    transition {t.state}"
             continue
         yield f"    select {', '.join(expr(e) for e in t.select)}"
-        for c in t.cases:
-            yield f"      {', '.join(expr(k) for k in c.keys)}: {c.state}"
+        for case in t.cases:
+            yield f"      {', '.join(expr(k) for k in case.keys)}: {case.state}"
     for c in p.controls:
         yield from _control(c)
     for inst in p.externs:
@@ -57,7 +57,8 @@ def _control(c: FlatControl) -> Iterator[str]:
         for r in t.actions:
             yield f"    action {r.action.name}"
         if t.default is not None:
-            yield f"    default {t.default.action.name}({', '.join(expr(a) for a in t.default.args if a is not None)})"
+            args = ", ".join(expr(a) for a in t.default.args if a is not None)
+            yield f"    default {t.default.action.name}({args})"
     yield "  apply"
     for x in c.body:
         yield from _stmt(x, 4)
@@ -81,7 +82,11 @@ def _stmt(s: ir.Stmt, indent: int) -> Iterator[str]:
     elif isinstance(s, ir.Switch):
         yield f"{lead}switch {expr(s.expr)}"
         for c in s.cases:
-            labels = [*(expr(x) for x in c.labels), *(a.name for a in c.actions), *(["default"] if c.default else [])]
+            labels = [
+                *(expr(x) for x in c.labels),
+                *(a.name for a in c.actions),
+                *(["default"] if c.default else []),
+            ]
             yield f"{lead}  {', '.join(labels)}:"
             if c.body is not None:
                 yield from _stmt(c.body, indent + 4)
@@ -161,6 +166,8 @@ def _target(t: ir.Target) -> str:
         return t.function.name
     if isinstance(t, ir.ApplyTable):
         return f"{t.table.name}.apply"
+    if isinstance(t, ir.ApplyParam):
+        return f"{t.param.name}.apply"
     return f"{t.inst.name}.apply" if isinstance(t, ir.ApplyBlock) else f"new {t.inst.type}"
 
 

@@ -7,11 +7,11 @@ identity of their own, because expressions point at them, and are filled in whil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .ast import Annotations
-from .source import NO_SPAN, Span
+from .source import NO_SPAN, Span, Token
 from .types import Bits, Type, TypeVar
 
 # -- declarations ----------------------------------------------------------------------------------
@@ -201,7 +201,8 @@ class Program:
     actions: list[Action]
     types: list[Type]
     errors: list[str]
-    error_span: Span = NO_SPAN
+    #: Integer value of the tokens of an annotation's argument, None if it has none.
+    constant: Callable[[Sequence[Token]], int | None]
 
 
 # -- expressions -----------------------------------------------------------------------------------
@@ -370,6 +371,14 @@ class ApplyBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyParam:
+    """apply() of a constructor parameter that is a control or parser."""
+
+    param: VarSym
+    proto: BlockProto
+
+
+@dataclass(frozen=True, slots=True)
 class Construct:
     """Constructor call; only in package and constructor arguments and table properties."""
 
@@ -377,7 +386,15 @@ class Construct:
 
 
 Target = (
-    Builtin | ExternFunction | ExternMethod | CallAction | CallFunction | ApplyTable | ApplyBlock | Construct
+    Builtin
+    | ExternFunction
+    | ExternMethod
+    | CallAction
+    | CallFunction
+    | ApplyTable
+    | ApplyBlock
+    | ApplyParam
+    | Construct
 )
 
 
@@ -525,8 +542,8 @@ def call_params(target: Target) -> Sequence[VarSym]:
         return target.action.params
     if isinstance(target, CallFunction):
         return target.function.params
+    if isinstance(target, ApplyParam):
+        return target.proto.params
     if isinstance(target, ApplyBlock) and isinstance(target.inst.ctor, BlockProto):
         return target.inst.ctor.params
     return ()
-
-

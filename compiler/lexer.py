@@ -28,10 +28,56 @@ _TOKEN = re.compile(
 _DIGITS = re.compile(r"(?:(?P<width>[0-9]+)(?P<sign>[ws]))?(?P<body>.*)", re.DOTALL)
 
 KEYWORDS = frozenset(
-    "abstract action actions apply bool bit break const continue control default else entries enum error"
-    " exit extern false for header header_union if in inout int key match_kind type out parser package"
-    " pragma return select state string struct switch table this transition true tuple typedef varbit"
-    " valueset list void".split()
+    [
+        "abstract",
+        "action",
+        "actions",
+        "apply",
+        "bool",
+        "bit",
+        "break",
+        "const",
+        "continue",
+        "control",
+        "default",
+        "else",
+        "entries",
+        "enum",
+        "error",
+        "exit",
+        "extern",
+        "false",
+        "for",
+        "header",
+        "header_union",
+        "if",
+        "in",
+        "inout",
+        "int",
+        "key",
+        "match_kind",
+        "type",
+        "out",
+        "parser",
+        "package",
+        "pragma",
+        "return",
+        "select",
+        "state",
+        "string",
+        "struct",
+        "switch",
+        "table",
+        "this",
+        "transition",
+        "true",
+        "tuple",
+        "typedef",
+        "varbit",
+        "valueset",
+        "list",
+        "void",
+    ]
 )
 
 
@@ -49,8 +95,11 @@ def tokenize(file: SourceFile) -> list[Token]:
         kind = m.lastgroup
         end = m.end()
         if kind == "ID" or kind == "OP" or kind == "INT":
-            append(Token(kind, text[pos:end], file, line, pos - line_start + 1, line,
-                         end - line_start + 1, space))
+            append(
+                Token(
+                    kind, text[pos:end], file, line, pos - line_start + 1, line, end - line_start + 1, space
+                )
+            )
             space = False
         elif kind == "NL":
             append(Token("NL", "\n", file, line, pos - line_start + 1, line, end - line_start + 1, space))
@@ -58,16 +107,22 @@ def tokenize(file: SourceFile) -> list[Token]:
             line_start = end
             space = True
         elif kind == "STR":
-            append(Token("STR", text[pos:end], file, line, pos - line_start + 1, line,
-                         end - line_start + 1, space))
+            append(
+                Token(
+                    "STR", text[pos:end], file, line, pos - line_start + 1, line, end - line_start + 1, space
+                )
+            )
             newlines = text.count("\n", pos, end)
             if newlines:
                 line += newlines
                 line_start = text.rfind("\n", pos, end) + 1
             space = False
         elif kind == "BAD":
-            append(Token("BAD", text[pos:end], file, line, pos - line_start + 1, line,
-                         end - line_start + 1, space))
+            append(
+                Token(
+                    "BAD", text[pos:end], file, line, pos - line_start + 1, line, end - line_start + 1, space
+                )
+            )
             space = False
         else:  # white space and comments
             newlines = text.count("\n", pos, end)

@@ -9,8 +9,22 @@ from .parser_stmt import StmtParser
 from .source import Token
 
 _STARTERS = frozenset(
-    "const action parser control package extern header header_union struct enum error match_kind typedef"
-    " type".split()
+    [
+        "const",
+        "action",
+        "parser",
+        "control",
+        "package",
+        "extern",
+        "header",
+        "header_union",
+        "struct",
+        "enum",
+        "error",
+        "match_kind",
+        "typedef",
+        "type",
+    ]
 )
 
 
@@ -99,8 +113,9 @@ class Parser(StmtParser):
             fields.append(ast.Field(self.span_from(first), field.text, field.span, fannos, ty))
         self.expect("}")
         self.pop()
-        return ast.StructDecl(self.span_from(start), name.text, name.span, annos, start.text, tparams,
-                              tuple(fields))
+        return ast.StructDecl(
+            self.span_from(start), name.text, name.span, annos, start.text, tparams, tuple(fields)
+        )
 
     def enum_decl(self, annos: ast.Annotations) -> ast.EnumDecl:
         start = self.next()
@@ -144,7 +159,9 @@ class Parser(StmtParser):
         name = self.ident("of a type")
         self.expect(";", "after a type declaration")
         self.declare(name.text, True)
-        return ast.Typedef(self.span_from(start), name.text, name.span, annos + more, ty, start.text == "type")
+        return ast.Typedef(
+            self.span_from(start), name.text, name.span, annos + more, ty, start.text == "type"
+        )
 
     # -- functions, externs, packages ----------------------------------------------------------
 
@@ -181,7 +198,9 @@ class Parser(StmtParser):
             pass
         params = self.params()
         self.pop()
-        return ast.Prototype(self.span_from(start), name.text, name.span, annos, tparams, ret, params, abstract)
+        return ast.Prototype(
+            self.span_from(start), name.text, name.span, annos, tparams, ret, params, abstract
+        )
 
     def extern_decl(self, annos: ast.Annotations) -> ast.Decl:
         start = self.next()
@@ -202,8 +221,17 @@ class Parser(StmtParser):
         proto = self.prototype(annos)
         self.expect(";", "after an extern function")
         self.declare(proto.name, False)
-        return ast.Prototype(self.span_from(start), proto.name, proto.name_span, annos, proto.tparams,
-                             proto.ret, proto.params, False, True)
+        return ast.Prototype(
+            self.span_from(start),
+            proto.name,
+            proto.name_span,
+            annos,
+            proto.tparams,
+            proto.ret,
+            proto.params,
+            False,
+            True,
+        )
 
     def _extern_object(self) -> bool:
         if self.peek().text == "{":
@@ -233,8 +261,12 @@ class Parser(StmtParser):
         if not self._function_ahead():
             decl = self.var_or_instance(annos)
             if isinstance(decl, ast.Var):
-                raise fail("E030", "variables are not allowed at the top level", decl.span,
-                           hint="declare it const, or inside a control or parser")
+                raise fail(
+                    "E030",
+                    "variables are not allowed at the top level",
+                    decl.span,
+                    hint="declare it const, or inside a control or parser",
+                )
             return decl
         proto = self.prototype(annos)
         self.declare(proto.name, False)
@@ -280,8 +312,9 @@ class Parser(StmtParser):
         cparams: tuple[ast.Param, ...] = ()
         if self.accept(";"):
             self.pop()
-            return ast.ControlDecl(self.span_from(start), name.text, name.span, annos, tparams, params, (),
-                                   (), None)
+            return ast.ControlDecl(
+                self.span_from(start), name.text, name.span, annos, tparams, params, (), (), None
+            )
         if self.at("("):
             cparams = self.params()
         self.expect("{", f"in control {name.text}")
@@ -304,8 +337,9 @@ class Parser(StmtParser):
         body = self.block()
         self.expect("}", f"after control {name.text}")
         self.pop()
-        return ast.ControlDecl(self.span_from(start), name.text, name.span, annos, tparams, params, cparams,
-                               tuple(items), body)
+        return ast.ControlDecl(
+            self.span_from(start), name.text, name.span, annos, tparams, params, cparams, tuple(items), body
+        )
 
     def _at_apply(self) -> bool:
         if self.at("@"):
@@ -453,8 +487,9 @@ class Parser(StmtParser):
         cparams: tuple[ast.Param, ...] = ()
         if self.accept(";"):
             self.pop()
-            return ast.ParserDecl(self.span_from(start), name.text, name.span, annos, tparams, params, (),
-                                  (), None)
+            return ast.ParserDecl(
+                self.span_from(start), name.text, name.span, annos, tparams, params, (), (), None
+            )
         if self.at("("):
             cparams = self.params()
         self.expect("{", f"in parser {name.text}")
@@ -470,9 +505,7 @@ class Parser(StmtParser):
                     raise self.unexpected("'state'", "after the first state")
                 elif self.at("const"):
                     items.append(self.const_decl(lannos))
-                elif self.at("valueset"):
-                    items.append(self.valueset_decl(lannos))
-                elif self.at("value_set") and self.peek().text == "<":
+                elif self.at("valueset") or (self.at("value_set") and self.peek().text == "<"):
                     items.append(self.valueset_decl(lannos))
                 else:
                     items.append(self.var_or_instance(lannos))
@@ -485,8 +518,17 @@ class Parser(StmtParser):
                     self.next()
         self.expect("}")
         self.pop()
-        return ast.ParserDecl(self.span_from(start), name.text, name.span, annos, tparams, params, cparams,
-                              tuple(items), tuple(states))
+        return ast.ParserDecl(
+            self.span_from(start),
+            name.text,
+            name.span,
+            annos,
+            tparams,
+            params,
+            cparams,
+            tuple(items),
+            tuple(states),
+        )
 
     def valueset_decl(self, annos: ast.Annotations) -> ast.ValueSet:
         start = self.next()
@@ -520,9 +562,11 @@ class Parser(StmtParser):
             return ast.Transition(self.span_from(start), name.text, name.span)
         select = self.next()
         self.expect("(", "after select")
-        exprs = [self.expression()]
-        while self.accept(","):
+        exprs: list[ast.Expr] = []
+        while not self.at(")"):
             exprs.append(self.expression())
+            if not self.accept(","):
+                break
         self.expect(")", "after the select expressions")
         self.expect("{")
         cases: list[ast.SelectCase] = []

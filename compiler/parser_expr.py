@@ -11,8 +11,27 @@ from .source import Token
 
 #: Binding strength of binary operators (P4_16 specification, section on operators).
 PRECEDENCE = {
-    "||": 1, "&&": 2, "|": 5, "^": 6, "&": 7, "==": 3, "!=": 3, "<": 4, ">": 4, "<=": 4, ">=": 4,
-    "<<": 8, ">>": 8, "++": 9, "+": 9, "-": 9, "|+|": 9, "|-|": 9, "*": 10, "/": 10, "%": 10,
+    "||": 1,
+    "&&": 2,
+    "|": 5,
+    "^": 6,
+    "&": 7,
+    "==": 3,
+    "!=": 3,
+    "<": 4,
+    ">": 4,
+    "<=": 4,
+    ">=": 4,
+    "<<": 8,
+    ">>": 8,
+    "++": 9,
+    "+": 9,
+    "-": 9,
+    "|+|": 9,
+    "|-|": 9,
+    "*": 10,
+    "/": 10,
+    "%": 10,
 }
 _BASE_TYPES = frozenset({"bool", "error", "string", "void", "match_kind"})
 TYPE_KEYWORDS = frozenset({"bit", "int", "varbit", "tuple", "list"}) | _BASE_TYPES
@@ -284,7 +303,9 @@ class ExprParser(ParserBase):
                     targs = self.try_type_args(".")
                     if targs is not None:
                         base = ast.TName(e.span, e.name, e.rooted)
-                        e = ast.TypeExpr(self.span_from(start), ast.TGeneric(self.span_from(start), base, targs))
+                        e = ast.TypeExpr(
+                            self.span_from(start), ast.TGeneric(self.span_from(start), base, targs)
+                        )
                         continue
                 return e
             else:

@@ -55,8 +55,11 @@ class StmtParser(ExprParser):
         elif t.kind != "ID":
             return False
         elif t.text in TYPE_KEYWORDS:
-            return not (t.text in ("error", "match_kind", "list") and self.peek().text != "<"
-                        and not self.is_name(self.peek()))
+            return not (
+                t.text in ("error", "match_kind", "list")
+                and self.peek().text != "<"
+                and not self.is_name(self.peek())
+            )
         elif not self.is_name(t):
             return False
         nxt = self.peek(2) if t.text == "." else self.peek()
@@ -295,6 +298,11 @@ class StmtParser(ExprParser):
 
 
 _STATEMENTS = {
-    "if": "if_stmt", "return": "return_stmt", "exit": "exit_stmt", "switch": "switch_stmt", "for": "for",
-    "break": "break_stmt", "continue": "continue_stmt",
+    "if": "if_stmt",
+    "return": "return_stmt",
+    "exit": "exit_stmt",
+    "switch": "switch_stmt",
+    "for": "for",
+    "break": "break_stmt",
+    "continue": "continue_stmt",
 }

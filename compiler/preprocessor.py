@@ -236,8 +236,9 @@ class Preprocessor:
             if found is not None:
                 break
         else:
-            raise fail("E002", f"{name}: included file not found", rest[0].span,
-                       hint="give its directory with -I")
+            raise fail(
+                "E002", f"{name}: included file not found", rest[0].span, hint="give its directory with -I"
+            )
         if self._depth >= INCLUDE_DEPTH:
             raise fail("E002", f"{name}: includes nested too deeply", rest[0].span)
         self._depth += 1
@@ -376,8 +377,9 @@ class Preprocessor:
         if macro.variadic and len(args) == len(macro.params) - 1:
             args.append([])
         if len(args) != len(macro.params):
-            raise fail("E002", f"macro {name.text} takes {len(macro.params)} arguments, got {len(args)}",
-                       name.span)
+            raise fail(
+                "E002", f"macro {name.text} takes {len(macro.params)} arguments, got {len(args)}", name.span
+            )
         return args, j + 1
 
     def _substitute(
@@ -444,8 +446,9 @@ _NOWHERE = Token("EOF", "", SourceFile("<command line>", "", system=True), 0, 0,
 
 
 def _make(kind: str, text: str, at: Token, *, space: bool | None = None) -> Token:
-    return Token(kind, text, at.file, at.line, at.col, at.end_line, at.end_col,
-                 at.space if space is None else space)
+    return Token(
+        kind, text, at.file, at.line, at.col, at.end_line, at.end_col, at.space if space is None else space
+    )
 
 
 def _moved(t: Token, at: Token) -> Token:

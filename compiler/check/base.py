@@ -70,8 +70,16 @@ class BlockSym:
 
 
 Symbol = (
-    TypeSym | FunctionSet | ExternSym | GenericSym | BlockSym | ir.VarSym | ir.Action | ir.Table
-    | ir.Instance | ir.ValueSet
+    TypeSym
+    | FunctionSet
+    | ExternSym
+    | GenericSym
+    | BlockSym
+    | ir.VarSym
+    | ir.Action
+    | ir.Table
+    | ir.Instance
+    | ir.ValueSet
 )
 
 
@@ -149,8 +157,12 @@ class CheckerBase:
     def declare(self, name: str, sym: Symbol, span: Span) -> None:
         known = self.scope.names.get(name)
         if known is not None:
-            self.diags.error("E011", f"'{name}' is declared twice in this scope", span,
-                             notes=(("first declared here", symbol_span(known)),))
+            self.diags.error(
+                "E011",
+                f"'{name}' is declared twice in this scope",
+                span,
+                notes=(("first declared here", symbol_span(known)),),
+            )
             return
         self.scope.names[name] = sym
 
@@ -184,8 +196,14 @@ class CheckerBase:
         if isinstance(t, ast.TBits):
             return self._bits(t)
         if isinstance(t, ast.TBase):
-            return {"bool": BOOL, "error": ERROR, "string": STRING, "void": VOID, "match_kind": MATCH_KIND,
-                    "_": DONT_CARE}[t.name]
+            return {
+                "bool": BOOL,
+                "error": ERROR,
+                "string": STRING,
+                "void": VOID,
+                "match_kind": MATCH_KIND,
+                "_": DONT_CARE,
+            }[t.name]
         if isinstance(t, ast.TName):
             return self._named(t)
         if isinstance(t, ast.TGeneric):
@@ -197,8 +215,11 @@ class CheckerBase:
         assert isinstance(t, ast.TStack)
         elem = self.resolve(t.elem)
         size = self.const_int(t.size, "the size of a header stack")
-        if not (isinstance(elem, Struct) and elem.kind in ("header", "header_union")) and elem is not BROKEN \
-                and not isinstance(elem, TypeVar):
+        if (
+            not (isinstance(elem, Struct) and elem.kind in ("header", "header_union"))
+            and elem is not BROKEN
+            and not isinstance(elem, TypeVar)
+        ):
             raise fail("E023", f"a stack holds headers or header unions, not {elem}", t.span)
         if size <= 0:
             raise fail("E026", f"the size of a header stack must be positive, not {size}", t.size.span)
@@ -210,7 +231,9 @@ class CheckerBase:
         width = self.const_int(t.width, "a width")
         minimum = 1 if t.kind == "int" else 0
         if width < minimum:
-            raise fail("E027", f"the width of {t.kind}<> must be at least {minimum}, not {width}", t.width.span)
+            raise fail(
+                "E027", f"the width of {t.kind}<> must be at least {minimum}, not {width}", t.width.span
+            )
         if width > MAX_WIDTH:
             raise fail("E041", f"{t.kind}<{width}> is wider than the limit of {MAX_WIDTH} bits", t.width.span)
         return Varbit(width) if t.kind == "varbit" else Bits(width, t.kind == "int")
@@ -259,5 +282,18 @@ class CheckerBase:
         raise NotImplementedError
 
 
-__all__ = ["BlockSym", "CheckerBase", "Enum", "ExternSym", "FunctionSet", "GenericSym", "NewType", "Scope",
-           "SerEnum", "Symbol", "TypeSym", "kind_of", "symbol_span"]
+__all__ = [
+    "BlockSym",
+    "CheckerBase",
+    "Enum",
+    "ExternSym",
+    "FunctionSet",
+    "GenericSym",
+    "NewType",
+    "Scope",
+    "SerEnum",
+    "Symbol",
+    "TypeSym",
+    "kind_of",
+    "symbol_span",
+]

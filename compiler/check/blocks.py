@@ -14,7 +14,9 @@ from .tables import TableChecker
 class BlockChecker(TableChecker):
     """Declarations with bodies."""
 
-    def params(self, params: Sequence[ast.Param], kind: str, *, declare: bool = True) -> tuple[ir.VarSym, ...]:
+    def params(
+        self, params: Sequence[ast.Param], kind: str, *, declare: bool = True
+    ) -> tuple[ir.VarSym, ...]:
         out: list[ir.VarSym] = []
         for p in params:
             try:
@@ -25,7 +27,9 @@ class BlockChecker(TableChecker):
             if kind == "cparam" and p.direction:
                 self.diags.error("E024", f"constructor parameter '{p.name}' cannot have a direction", p.span)
             if p.direction in ("out", "inout") and (isinstance(t, (ExternType, BlockType)) or t == INT):
-                self.diags.error("E023", f"a parameter of type {t} cannot have direction '{p.direction}'", p.span)
+                self.diags.error(
+                    "E023", f"a parameter of type {t} cannot have direction '{p.direction}'", p.span
+                )
             if isinstance(t, ExternType) and p.direction:
                 self.diags.error("E023", f"a parameter of type {t} cannot have a direction", p.span)
             sym = ir.VarSym(p.name, p.name_span, p.annos, t, kind, p.direction)
@@ -47,8 +51,12 @@ class BlockChecker(TableChecker):
         seen_plain = False
         for p in d.params:
             if p.direction and seen_plain:
-                self.diags.error("E024", f"parameter '{p.name}' has a direction but follows one without", p.span,
-                                 hint="parameters without direction come last")
+                self.diags.error(
+                    "E024",
+                    f"parameter '{p.name}' has a direction but follows one without",
+                    p.span,
+                    hint="parameters without direction come last",
+                )
             seen_plain = seen_plain or not p.direction
         params = self.params(d.params, "action_param")
         self.place, self.ret, self.loops = "action", VOID, 0
@@ -148,8 +156,11 @@ class BlockChecker(TableChecker):
     def _value_set(self, d: ast.ValueSet) -> ir.ValueSet:
         t = self.resolve(d.type)
         b = base_type(t)
-        if not (isinstance(b, (Bits, SerEnum, Enum)) or (isinstance(b, Struct) and b.kind == "struct")
-                or hasattr(b, "elems")):
+        if not (
+            isinstance(b, (Bits, SerEnum, Enum))
+            or (isinstance(b, Struct) and b.kind == "struct")
+            or hasattr(b, "elems")
+        ):
             raise fail("E023", f"a value set cannot hold {t}", d.type.span)
         return ir.ValueSet(d.name, d.name_span, d.annos, t, self.const_int(d.size, "the size of a value set"))
 
@@ -183,8 +194,12 @@ class BlockChecker(TableChecker):
             if s.name in ("accept", "reject"):
                 self.diags.error("E033", f"state '{s.name}' is built in and cannot be declared", s.name_span)
             elif s.name in names:
-                self.diags.error("E011", f"state '{s.name}' is declared twice", s.name_span,
-                                 notes=(("first declared here", names[s.name].name_span),))
+                self.diags.error(
+                    "E011",
+                    f"state '{s.name}' is declared twice",
+                    s.name_span,
+                    notes=(("first declared here", names[s.name].name_span),),
+                )
             names.setdefault(s.name, s)
         if "start" not in names:
             self.diags.error("E033", f"parser {d.name} has no state 'start'", d.name_span)
@@ -213,9 +228,14 @@ class BlockChecker(TableChecker):
         for e in select:
             b = base_type(e.type)
             if isinstance(e, ir.Aggregate) or not (
-                    isinstance(b, (Bits, Enum, SerEnum)) or str(b) in ("bool", "error") or b is BROKEN):
-                raise fail("E034", f"cannot select on {e.type}", e.span,
-                           hint="give the number a width" if b == INT else None)
+                isinstance(b, (Bits, Enum, SerEnum)) or str(b) in ("bool", "error") or b is BROKEN
+            ):
+                raise fail(
+                    "E034",
+                    f"cannot select on {e.type}",
+                    e.span,
+                    hint="give the number a width" if b == INT else None,
+                )
         cases: list[ir.SelectCase] = []
         for c in t.cases:
             try:
@@ -230,14 +250,18 @@ class BlockChecker(TableChecker):
             from difflib import get_close_matches
 
             close = get_close_matches(name, sorted(known), n=1)
-            raise fail("E033", f"state '{name}' is not declared", span,  # type: ignore[arg-type]
-                       hint=f"did you mean '{close[0]}'?" if close else None)
+            raise fail(
+                "E033",
+                f"state '{name}' is not declared",
+                span,  # type: ignore[arg-type]
+                hint=f"did you mean '{close[0]}'?" if close else None,
+            )
 
     def _select_keys(self, c: ast.SelectCase, select: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
         if len(c.keys) == 1 and len(select) != 1:
             only = c.keys[0]
             if isinstance(only, ast.DontCare):
-                return (ir.AnyKey(only.span, select[0].type),)
+                return (ir.AnyKey(only.span, select[0].type if select else BROKEN),)
             typed = self.expr(only)
             if isinstance(typed, ir.ValueSetKey):
                 self._check_value_set(typed, select)
@@ -255,9 +279,15 @@ class BlockChecker(TableChecker):
 
     def _check_value_set(self, key: ir.ValueSetKey, select: tuple[ir.Expr, ...]) -> None:
         t = base_type(key.vset.type)
-        want = [f.type for f in t.fields] if isinstance(t, Struct) else list(getattr(t, "elems", (key.vset.type,)))
+        want = (
+            [f.type for f in t.fields]
+            if isinstance(t, Struct)
+            else list(getattr(t, "elems", (key.vset.type,)))
+        )
         have = [e.type for e in select]
-        if len(want) != len(have) or any(_width_type(a) != _width_type(b) for a, b in zip(want, have, strict=True)):
+        if len(want) != len(have) or any(
+            _width_type(a) != _width_type(b) for a, b in zip(want, have, strict=True)
+        ):
             raise fail("E034", f"value set {key.vset.name} does not fit the select expressions", key.span)
 
     def _reachable(self, p: ir.Parser) -> None:

@@ -77,13 +77,20 @@ class CallChecker(ExprChecker):
             sym = self.lookup(target.base.name, target.base.span, target.base.rooted)
             if isinstance(sym, ir.Table):
                 if name != "apply":
-                    raise fail("E012", f"a table has no method '{name}'", target.name_span,
-                               hint="apply() is the only one")
+                    raise fail(
+                        "E012",
+                        f"a table has no method '{name}'",
+                        target.name_span,
+                        hint="apply() is the only one",
+                    )
                 if e.args:
                     raise fail("E021", "apply() of a table takes no arguments", e.span)
                 if self.place != "control":
-                    raise fail("E030", f"tables can be applied in the apply block of a control only, "
-                                       f"not in {self.where()}", e.span)
+                    raise fail(
+                        "E030",
+                        f"tables can be applied in the apply block of a control only, not in {self.where()}",
+                        e.span,
+                    )
                 return ir.Call(e.span, VOID, ir.ApplyTable(sym), ())
         base = self.expr(target.base)
         bt = base.type
@@ -93,6 +100,10 @@ class CallChecker(ExprChecker):
             if name != "apply":
                 raise fail("E012", f"a {bt.proto.kind} has no method '{name}'", target.name_span)
             return self._apply_block(e, base.inst)
+        if isinstance(base, ir.Var) and isinstance(bt, BlockType):
+            if name != "apply":
+                raise fail("E012", f"a {bt.proto.kind} has no method '{name}'", target.name_span)
+            return self._apply_param(e, base.sym, bt)
         if isinstance(bt, ExternType):
             return self._method_call(e, base, bt, target, want)
         if name in _SIZES:
@@ -161,7 +172,9 @@ class CallChecker(ExprChecker):
         if not isinstance(cond, ir.Lit):
             raise fail("E025", "static_assert() needs a condition known at compile time", e.span)
         if not cond.value:
-            message = args[1].value if len(args) > 1 and isinstance(args[1], ir.Lit) else "static assertion failed"
+            message = (
+                args[1].value if len(args) > 1 and isinstance(args[1], ir.Lit) else "static assertion failed"
+            )
             raise fail("E037", str(message), e.span)
         return ir.Lit(e.span, BOOL, True)
 
@@ -175,7 +188,9 @@ class CallChecker(ExprChecker):
         sub = self._explicit(decl.tparams, e)
         args = self.bind(decl.params, e.args, e.span, target.name)
         outer: dict[TypeVar, Type] = dict(zip(t.decl.tparams, t.args, strict=False))
-        typed, ret = self._infer(decl.tparams, decl.params, decl.ret, sub, args, e.span, target.name, want, outer)
+        typed, ret = self._infer(
+            decl.tparams, decl.params, decl.ret, sub, args, e.span, target.name, want, outer
+        )
         targs = tuple(sub[v] or DONT_CARE for v in decl.tparams)
         self.check_method(e, t, decl, typed)
         return ir.Call(e.span, ret, ir.ExternMethod(obj, decl), typed, targs)
@@ -193,10 +208,15 @@ class CallChecker(ExprChecker):
                 raise fail("E020", f"extract() needs a header, found {h}", first.span)
             varbits = sum(isinstance(f.type, Varbit) for f in h.fields)
             if len(args) == 1 and varbits:
-                raise fail("E021", f"header {h} has a varbit field, so extract() needs its size as well", e.span)
+                raise fail(
+                    "E021", f"header {h} has a varbit field, so extract() needs its size as well", e.span
+                )
             if len(args) == 2 and varbits != 1:
-                raise fail("E021", f"extract() with a size needs a header with one varbit field; {h} has "
-                                   f"{varbits}", e.span)
+                raise fail(
+                    "E021",
+                    f"extract() with a size needs a header with one varbit field; {h} has {varbits}",
+                    e.span,
+                )
         elif t.decl.name == "packet_out" and decl.name == "emit" and first is not None:
             h = first.type
             while isinstance(h, Stack):
@@ -212,8 +232,9 @@ class CallChecker(ExprChecker):
             if len(items) == 1:
                 return items[0]
             counts = " or ".join(sorted({str(len(m.params)) for m in items}))
-            raise fail("E021", f"no variant of {name} takes {len(e.args)} arguments; it has ones of {counts}",
-                       e.span)
+            raise fail(
+                "E021", f"no variant of {name} takes {len(e.args)} arguments; it has ones of {counts}", e.span
+            )
         exact = [m for m in fits if len(m.params) == len(e.args)]
         if len(exact) == 1:
             return exact[0]
@@ -262,8 +283,12 @@ class CallChecker(ExprChecker):
             self.unify(ret, want, sub)
         for v in tparams:
             if sub[v] is None and not _only_optional(v, params, args):
-                raise fail("E022", f"type parameter {v} of {name} cannot be inferred", span,
-                           hint=f"write {name}<...>(...)")
+                raise fail(
+                    "E022",
+                    f"type parameter {v} of {name} cannot be inferred",
+                    span,
+                    hint=f"write {name}<...>(...)",
+                )
         final: dict[TypeVar, Type] = dict(outer)
         final.update({k: v for k, v in sub.items() if v is not None})
         out: list[ir.Expr | None] = []
@@ -280,8 +305,12 @@ class CallChecker(ExprChecker):
     def _argument(self, p: ir.VarSym, e: ir.Expr, t: Type, name: str) -> ir.Expr:
         if p.direction in ("out", "inout"):
             if e.type != t and e.type is not BROKEN and t != DONT_CARE:
-                raise fail("E020", f"argument '{p.name}' of {name}: expected {t}, found {e.type}", e.span,
-                           hint=f"an {p.direction} argument is not converted")
+                raise fail(
+                    "E020",
+                    f"argument '{p.name}' of {name}: expected {t}, found {e.type}",
+                    e.span,
+                    hint=f"an {p.direction} argument is not converted",
+                )
             self.check_lvalue(e, f"passed as '{p.direction}'")
             return e
         return self.coerce(e, t, f"for '{p.name}' of {name}")
@@ -306,18 +335,25 @@ class CallChecker(ExprChecker):
                 raise fail("E021", f"parameter '{params[i].name}' is given twice", a.span)
             given[i] = True
             if a.value is None and params[i].direction not in ("out",):
-                raise fail("E024", f"'_' is allowed for 'out' parameters only, not for '{params[i].name}'", a.span)
+                raise fail(
+                    "E024", f"'_' is allowed for 'out' parameters only, not for '{params[i].name}'", a.span
+                )
             out[i] = a.value
         for p, g in zip(params, given, strict=True):
             if not g and p.default is None and not an.has(p.annos, "optional"):
-                raise fail("E021", f"{name} takes {len(params)} arguments, got {len(args)}: '{p.name}' is missing",
-                           span)
+                raise fail(
+                    "E021",
+                    f"{name} takes {len(params)} arguments, got {len(args)}: '{p.name}' is missing",
+                    span,
+                )
         return out
 
     # -- actions, blocks -----------------------------------------------------------------------
 
     def where(self) -> str:
-        return {"action": "an action", "function": "a function", "parser": "a parser"}.get(self.place, self.place)
+        return {"action": "an action", "function": "a function", "parser": "a parser"}.get(
+            self.place, self.place
+        )
 
     def _action_call(self, e: ast.Call, action: ir.Action) -> ir.Expr:
         if self.place not in ("control", "action"):
@@ -337,13 +373,27 @@ class CallChecker(ExprChecker):
         args = self.bind(proto.params, e.args, e.span, proto.name)
         typed: list[ir.Expr | None] = []
         for p, a in zip(proto.params, args, strict=True):
-            typed.append(p.default if a is None else self._argument(p, self.expr(a, p.type), p.type, proto.name))
+            typed.append(
+                p.default if a is None else self._argument(p, self.expr(a, p.type), p.type, proto.name)
+            )
         return ir.Call(e.span, VOID, ir.ApplyBlock(inst), tuple(typed))
+
+    def _apply_param(self, e: ast.Call, sym: ir.VarSym, t: BlockType) -> ir.Expr:
+        args = self.bind(t.proto.params, e.args, e.span, sym.name)
+        sub = dict(zip(t.proto.tparams, t.args, strict=False))
+        typed = tuple(
+            p.default
+            if a is None
+            else self._argument(p, self.expr(a, substitute(p.type, sub)), substitute(p.type, sub), sym.name)
+            for p, a in zip(t.proto.params, args, strict=True)
+        )
+        return ir.Call(e.span, VOID, ir.ApplyParam(sym, t.proto), typed)
 
     # -- constructors --------------------------------------------------------------------------
 
-    def instantiate(self, t: Type, args: tuple[ast.Arg, ...], span: Span, name: str,
-                    annos: ast.Annotations = ()) -> ir.Instance:
+    def instantiate(
+        self, t: Type, args: tuple[ast.Arg, ...], span: Span, name: str, annos: ast.Annotations = ()
+    ) -> ir.Instance:
         """Instance of an extern, parser, control or package of type `t`."""
         if isinstance(t, ExternType):
             return self._extern_instance(t, args, span, name, annos)
@@ -357,23 +407,32 @@ class CallChecker(ExprChecker):
         bound = self.bind(proto.cparams, args, span, proto.name)
         typed = tuple(
             p.default if a is None else self._ctor_arg(p, a, p.type, proto.name)
-            for p, a in zip(proto.cparams, bound, strict=True))
+            for p, a in zip(proto.cparams, bound, strict=True)
+        )
         return ir.Instance(name, span, annos, t, proto, typed)
 
     def _ctor_arg(self, p: ir.VarSym, a: ast.Expr, t: Type, name: str) -> ir.Expr:
-        e = self.coerce(self.expr(a, t), t, f"for '{p.name}' of {name}") if not isinstance(t, (BlockType, ExternType)) \
+        e = (
+            self.coerce(self.expr(a, t), t, f"for '{p.name}' of {name}")
+            if not isinstance(t, (BlockType, ExternType))
             else self.expr(a, t)
+        )
         if isinstance(t, (BlockType, ExternType)):
             if not self.unify(t, e.type, {}):
                 raise fail("E020", f"expected {t} for '{p.name}' of {name}, found {e.type}", e.span)
             return e
-        if not is_const(e) and not (isinstance(e, ir.Var) and e.sym.kind == "cparam") and e.type is not BROKEN \
-                and not _cparam_only(e):
+        if (
+            not is_const(e)
+            and not (isinstance(e, ir.Var) and e.sym.kind == "cparam")
+            and e.type is not BROKEN
+            and not _cparam_only(e)
+        ):
             raise fail("E025", f"argument '{p.name}' of {name} must be known at compile time", e.span)
         return e
 
-    def _extern_instance(self, t: ExternType, args: tuple[ast.Arg, ...], span: Span, name: str,
-                         annos: ast.Annotations) -> ir.Instance:
+    def _extern_instance(
+        self, t: ExternType, args: tuple[ast.Arg, ...], span: Span, name: str, annos: ast.Annotations
+    ) -> ir.Instance:
         decl = t.decl
         if not decl.ctors:
             raise fail("E013", f"extern {decl.name} has no constructor and cannot be instantiated", span)
@@ -381,8 +440,7 @@ class CallChecker(ExprChecker):
         ctor = self._overload(decl.ctors, fake, decl.name)
         bound = self.bind(ctor.params, args, span, decl.name)
         sub: dict[TypeVar, Type | None] = dict.fromkeys(decl.tparams)
-        for v, a in zip(decl.tparams, t.args, strict=False):
-            sub[v] = a
+        sub.update(zip(decl.tparams, t.args, strict=False))
         typed: list[ir.Expr | None] = []
         for p, arg in zip(ctor.params, bound, strict=True):
             if arg is None:
@@ -399,13 +457,18 @@ class CallChecker(ExprChecker):
                 typed.append(self._ctor_arg(p, arg, pt, decl.name))
         missing = [v for v in decl.tparams if sub[v] is None]
         if missing:
-            raise fail("E022", f"type parameter {missing[0]} of {decl.name} cannot be inferred", span,
-                       hint=f"write {decl.name}<...>(...)")
+            raise fail(
+                "E022",
+                f"type parameter {missing[0]} of {decl.name} cannot be inferred",
+                span,
+                hint=f"write {decl.name}<...>(...)",
+            )
         full = ExternType(decl, tuple(sub[v] or DONT_CARE for v in decl.tparams))
         return ir.Instance(name, span, annos, full, ctor, tuple(typed))
 
-    def _package(self, t: BlockType, args: tuple[ast.Arg, ...], span: Span, name: str,
-                 annos: ast.Annotations) -> ir.Instance:
+    def _package(
+        self, t: BlockType, args: tuple[ast.Arg, ...], span: Span, name: str, annos: ast.Annotations
+    ) -> ir.Instance:
         proto = t.proto
         bound = self.bind(proto.params, args, span, proto.name)
         sub: dict[TypeVar, Type | None] = dict.fromkeys(proto.tparams)
@@ -431,14 +494,21 @@ class CallChecker(ExprChecker):
         if not (isinstance(t, BlockType) and isinstance(have, BlockType)):
             return f"argument '{p.name}' of {name}: expected {t}, found {have}"
         if t.proto.kind != have.proto.kind:
-            return f"argument '{p.name}' of {name} must be a {t.proto.kind}; {have.proto.name} is a {have.proto.kind}"
+            return (
+                f"argument '{p.name}' of {name} must be a {t.proto.kind}; "
+                f"{have.proto.name} is a {have.proto.kind}"
+            )
         if len(t.proto.params) != len(have.proto.params):
-            return (f"argument '{p.name}' of {name}: {have.proto.name} has {len(have.proto.params)} parameters, "
-                    f"{t.proto.name} has {len(t.proto.params)}")
+            return (
+                f"argument '{p.name}' of {name}: {have.proto.name} has {len(have.proto.params)} parameters, "
+                f"{t.proto.name} has {len(t.proto.params)}"
+            )
         for f, a in zip(t.proto.params, have.proto.params, strict=True):
             if f.direction != a.direction:
-                return (f"argument '{p.name}' of {name}: parameter '{a.name}' of {have.proto.name} must have "
-                        f"direction '{f.direction}'")
+                return (
+                    f"argument '{p.name}' of {name}: parameter '{a.name}' of {have.proto.name} must have "
+                    f"direction '{f.direction}'"
+                )
         return f"argument '{p.name}' of {name}: the parameters of {have.proto.name} do not fit {t}"
 
 
@@ -452,7 +522,7 @@ def _accepts(params: Sequence[ir.VarSym], args: Sequence[ast.Arg]) -> bool:
         given = {a.name for a in args}
         rest = [p for p in params if p.name not in given]
     else:
-        rest = list(params[len(args):])
+        rest = list(params[len(args) :])
     return all(p.default is not None or an.has(p.annos, "optional") for p in rest)
 
 
@@ -490,4 +560,3 @@ def _min_width(t: Type) -> int | None:
         w = _min_width(t.elem)
         return None if w is None else w * t.size
     return width_of(t)
-

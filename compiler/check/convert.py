@@ -54,7 +54,11 @@ class Converter(CheckerBase):
             made = self._aggregate(e, want)
             if made is not None:
                 return made
-        if isinstance(e, ir.InvalidHeader) and isinstance(want, Struct) and want.kind in ("header", "header_union"):
+        if (
+            isinstance(e, ir.InvalidHeader)
+            and isinstance(want, Struct)
+            and want.kind in ("header", "header_union")
+        ):
             return ir.InvalidHeader(e.span, want)
         if isinstance(have, SerEnum) and isinstance(want, Bits) and have.underlying == want:
             return fold(ir.Cast(e.span, want, e))
@@ -120,14 +124,19 @@ class Converter(CheckerBase):
                     raise fail("E012", f"{want} has no field '{f.name}'", e.span)
             missing = [f.name for f in want.fields if f.name not in given]
             if missing:
-                raise fail("E020", f"fields of {want} without a value: {', '.join(missing)}", e.span,
-                           hint="give them, or end the list with '...'")
+                raise fail(
+                    "E020",
+                    f"fields of {want} without a value: {', '.join(missing)}",
+                    e.span,
+                    hint="give them, or end the list with '...'",
+                )
             items = tuple(self.coerce(given[f.name], f.type) for f in want.fields)
             return ir.Aggregate(e.span, want, items)
         if isinstance(have, (Tuple, ListType)):
             if len(e.items) != len(want.fields):
-                raise fail("E020", f"{len(e.items)} values for {want}, which has {len(want.fields)} fields",
-                           e.span)
+                raise fail(
+                    "E020", f"{len(e.items)} values for {want}, which has {len(want.fields)} fields", e.span
+                )
             items = tuple(self.coerce(i, f.type) for i, f in zip(e.items, want.fields, strict=True))
             return ir.Aggregate(e.span, want, items)
         return None
@@ -189,7 +198,9 @@ class Converter(CheckerBase):
         have = e.type
         if have is BROKEN or want is BROKEN:
             return ir.Lit(span, BROKEN, 0)
-        if isinstance(e, (ir.Aggregate, ir.InvalidHeader)) and isinstance(base_type(want), (Struct, Tuple, Stack, ListType)):
+        if isinstance(e, (ir.Aggregate, ir.InvalidHeader)) and isinstance(
+            base_type(want), (Struct, Tuple, Stack, ListType)
+        ):
             return self.coerce(e, want)
         if have == INT and isinstance(want, Bits):
             value = as_int(e)
@@ -208,7 +219,11 @@ class Converter(CheckerBase):
     def _explicit_wrap(self, value: int, want: Bits, span: Span) -> int:
         wrapped = ir.wrap(value, want)
         fits = value == wrapped or (value >= 0 and not want.signed and value < 1 << want.width)
-        if not fits and not (want.signed and 0 <= value < 1 << want.width) and value.bit_length() > want.width:
+        if (
+            not fits
+            and not (want.signed and 0 <= value < 1 << want.width)
+            and value.bit_length() > want.width
+        ):
             self.diags.warning("W102", f"value {value} does not fit {want}; it becomes {wrapped}", span)
         return wrapped
 
@@ -221,7 +236,7 @@ class Converter(CheckerBase):
         """
         if isinstance(formal, TypeVar) and formal in sub:
             bound = sub[formal]
-            if bound is None or bound == INT or bound == DONT_CARE:
+            if bound is None or bound in (INT, DONT_CARE):
                 if bound == INT and not isinstance(base_type(actual), Bits):
                     return actual == INT
                 sub[formal] = actual
@@ -248,7 +263,8 @@ class Converter(CheckerBase):
             return formal.size == actual.size and self.unify(formal.elem, actual.elem, sub)
         if isinstance(formal, Tuple) and isinstance(actual, Tuple):
             return len(formal.elems) == len(actual.elems) and all(
-                self.unify(f, a, sub) for f, a in zip(formal.elems, actual.elems, strict=True))
+                self.unify(f, a, sub) for f, a in zip(formal.elems, actual.elems, strict=True)
+            )
         if isinstance(formal, ListType):
             if isinstance(actual, ListType):
                 return self.unify(formal.elem, actual.elem, sub)
@@ -258,14 +274,24 @@ class Converter(CheckerBase):
                 if actual.kind == "unknown":
                     return all(
                         (g := formal.find(f.name)) is not None and self.unify(g.type, f.type, sub)
-                        for f in actual.fields)
-                return (formal.origin is not None and formal.origin is actual.origin
-                        and all(self.unify(f, a, sub) for f, a in zip(formal.args, actual.args, strict=True)))
-            return isinstance(actual, Tuple) and len(actual.elems) == len(formal.fields) and all(
-                self.unify(f.type, a, sub) for f, a in zip(formal.fields, actual.elems, strict=True))
+                        for f in actual.fields
+                    )
+                return (
+                    formal.origin is not None
+                    and formal.origin is actual.origin
+                    and all(self.unify(f, a, sub) for f, a in zip(formal.args, actual.args, strict=True))
+                )
+            return (
+                isinstance(actual, Tuple)
+                and len(actual.elems) == len(formal.fields)
+                and all(self.unify(f.type, a, sub) for f, a in zip(formal.fields, actual.elems, strict=True))
+            )
         if isinstance(formal, ExternType) and isinstance(actual, ExternType):
-            return formal.decl is actual.decl and len(formal.args) == len(actual.args) and all(
-                self.unify(f, a, sub) for f, a in zip(formal.args, actual.args, strict=True))
+            return (
+                formal.decl is actual.decl
+                and len(formal.args) == len(actual.args)
+                and all(self.unify(f, a, sub) for f, a in zip(formal.args, actual.args, strict=True))
+            )
         if isinstance(formal, BlockType) and isinstance(actual, BlockType):
             return self.unify_blocks(formal, actual, sub)
         return False

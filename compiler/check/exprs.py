@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .. import annos as an
 from .. import ast, ir
 from ..diag import CompileError, fail
@@ -43,8 +45,7 @@ class ExprChecker(Converter):
         handler = _HANDLERS.get(type(e))
         if handler is None:
             raise fail("E030", "this expression is not allowed here", e.span)
-        result: ir.Expr = handler(self, e, want)
-        return result
+        return handler(self, e, want)
 
     def value(self, e: ast.Expr, want: Type, what: str = "") -> ir.Expr:
         """`e` as a value of type `want`."""
@@ -223,8 +224,12 @@ class ExprChecker(Converter):
         if lo < 0:
             raise fail("E026", f"slice bound {lo} is negative", e.lo.span)
         if hi < lo:
-            raise fail("E026", f"slice [{hi}:{lo}] has its bounds the wrong way round", e.span,
-                       hint=f"write [{lo}:{hi}]" if not e.plus else None)
+            raise fail(
+                "E026",
+                f"slice [{hi}:{lo}] has its bounds the wrong way round",
+                e.span,
+                hint=f"write [{lo}:{hi}]" if not e.plus else None,
+            )
         if isinstance(t, Bits) and hi >= t.width:
             raise fail("E026", f"bit {hi} is outside {base.type}", e.hi.span)
         return fold(ir.Slice(e.span, Bits(hi - lo + 1), base, hi, lo))
@@ -240,8 +245,12 @@ class ExprChecker(Converter):
             return arg
         if e.op == "!":
             if t != BOOL:
-                raise fail("E020", f"'!' needs bool, found {t}", e.arg.span,
-                           hint="use '~' for bits" if isinstance(t, Bits) else None)
+                raise fail(
+                    "E020",
+                    f"'!' needs bool, found {t}",
+                    e.arg.span,
+                    hint="use '~' for bits" if isinstance(t, Bits) else None,
+                )
         elif e.op == "~":
             if not isinstance(t, Bits):
                 what = "a number with a width" if t == INT else "bit<W> or int<W>"
@@ -304,8 +313,12 @@ class ExprChecker(Converter):
         elif rt == INT and isinstance(lt, Bits):
             right = self.coerce(right, lt)
         elif lt != rt:
-            raise fail("E020", f"'{op}' needs operands of the same type, found {lt} and {rt}", span,
-                       hint="cast one of them")
+            raise fail(
+                "E020",
+                f"'{op}' needs operands of the same type, found {lt} and {rt}",
+                span,
+                hint="cast one of them",
+            )
         return left, right
 
     def _shift(self, op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
@@ -319,12 +332,19 @@ class ExprChecker(Converter):
         amount = as_int(right)
         if amount is not None and amount < 0:
             raise fail("E026", "a shift amount cannot be negative", right.span)
-        if rt != INT and not (isinstance(rt, Bits) and not rt.signed) and not (
-                amount is not None and isinstance(rt, Bits)):
+        if (
+            rt != INT
+            and not (isinstance(rt, Bits) and not rt.signed)
+            and not (amount is not None and isinstance(rt, Bits))
+        ):
             raise fail("E020", f"a shift amount must be bit<W>, found {rt}", right.span)
         if lt == INT and amount is None:
-            raise fail("E022", "the width of the shifted number is not known", left.span,
-                       hint="give it a width, for example 32w1")
+            raise fail(
+                "E022",
+                "the width of the shifted number is not known",
+                left.span,
+                hint="give it a width, for example 32w1",
+            )
         if isinstance(lt, Bits) and amount is not None and amount >= lt.width:
             self.diags.warning("W102", f"shift by {amount} leaves nothing of {lt}", span)
         return fold(ir.Binary(span, lt, op, left, right))
@@ -337,8 +357,12 @@ class ExprChecker(Converter):
             if isinstance(side.type, SerEnum):
                 side = self.coerce(side, side.type.underlying)
             if not isinstance(side.type, Bits):
-                raise fail("E020", f"'++' needs bit<W> or int<W>, found {side.type}", side.span,
-                           hint="give the number a width" if side.type == INT else None)
+                raise fail(
+                    "E020",
+                    f"'++' needs bit<W> or int<W>, found {side.type}",
+                    side.span,
+                    hint="give the number a width" if side.type == INT else None,
+                )
             sides.append(side)
         a, b = sides[0].type, sides[1].type
         assert isinstance(a, Bits) and isinstance(b, Bits)
@@ -385,8 +409,12 @@ class ExprChecker(Converter):
             if isinstance(want, Bits):
                 yes, no = self.coerce(yes, want), self.coerce(no, want)
             else:
-                raise fail("E022", "the width of the result is not known", e.span,
-                           hint="give one of the values a width")
+                raise fail(
+                    "E022",
+                    "the width of the result is not known",
+                    e.span,
+                    hint="give one of the values a width",
+                )
         return fold(ir.Mux(e.span, yes.type, cond, yes, no))
 
     def _cast(self, e: ast.Cast, want: Type | None) -> ir.Expr:
@@ -414,7 +442,7 @@ class ExprChecker(Converter):
         if e.dots:
             if t is None or len(elems) < len(items):
                 raise fail("E022", "'...' needs a type that tells what is left out", e.span)
-            items += [self.default_value(x, e.span) for x in elems[len(items):] if x is not None]
+            items += [self.default_value(x, e.span) for x in elems[len(items) :] if x is not None]
         return ir.Aggregate(e.span, Tuple(tuple(i.type for i in items)), tuple(items))
 
     def _struct(self, e: ast.StructExpr, want: Type | None) -> ir.Expr:
@@ -451,6 +479,12 @@ class ExprChecker(Converter):
             a = self.value(first, t, what)
             b = self.value(second, t, what)
             return (ir.MaskKey if isinstance(e, ast.Mask) else ir.RangeKey)(e.span, want, a, b)
+        if (
+            isinstance(e, ast.ListExpr)
+            and len(e.items) == 1
+            and not isinstance(base_type(want), (Struct, Tuple))
+        ):
+            return self.keyset(e.items[0], want, what)
         typed = self.expr(e, want)
         if isinstance(typed, ir.ValueSetKey):
             return typed
@@ -593,7 +627,7 @@ def _similar_member(t: Type, name: str) -> str | None:
     return None
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[ast.Expr], Callable[..., ir.Expr]] = {
     ast.Int: ExprChecker._int,
     ast.Bool: ExprChecker._bool,
     ast.Str: ExprChecker._str,

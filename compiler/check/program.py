@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .. import ast, ir
 from ..diag import CompileError, Diagnostics, fail
+from ..parser_expr import ExprParser
+from ..source import Token
 from ..types import (
     BOOL,
     BROKEN,
@@ -30,6 +32,7 @@ from ..types import (
 )
 from .base import BlockSym, ExternSym, FunctionSet, GenericSym, TypeSym
 from .blocks import BlockChecker
+from .fold import as_int
 
 
 class ProgramChecker(BlockChecker):
@@ -46,14 +49,28 @@ class ProgramChecker(BlockChecker):
                 _HANDLERS[type(d)](self, d)
             except CompileError as e:
                 self.report(e)
-                if isinstance(d, (ast.StructDecl, ast.EnumDecl, ast.Typedef)) and d.name not in self.globals.names:
+                if (
+                    isinstance(d, (ast.StructDecl, ast.EnumDecl, ast.Typedef))
+                    and d.name not in self.globals.names
+                ):
                     self.globals.names[d.name] = TypeSym(BROKEN, d.name_span)
                 self.scope = self.globals
                 self.place, self.ret, self.loops = "top", None, 0
         main = self.globals.find("main")
         if not isinstance(main, ir.Instance):
             main = None
-        return ir.Program(main, self.instances, self.actions, self.types, self.errors)
+        return ir.Program(main, self.instances, self.actions, self.types, self.errors, self._annotation_value)
+
+    def _annotation_value(self, toks: Sequence[Token]) -> int | None:
+        if not toks:
+            return None
+        last = toks[-1]
+        end = Token("EOF", "", last.file, last.end_line, last.end_col, last.end_line, last.end_col, True)
+        self.scope = self.globals
+        try:
+            return as_int(self.expr(ExprParser([*toks, end], Diagnostics()).expression()))
+        except CompileError:
+            return None
 
     # -- types ---------------------------------------------------------------------------------
 
@@ -93,14 +110,23 @@ class ProgramChecker(BlockChecker):
         if d.kind == "header_union":
             ok = isinstance(b, Struct) and b.kind == "header"
         elif d.kind == "header":
-            ok = isinstance(b, (Bits, Varbit, SerEnum)) or b == BOOL or (
-                isinstance(b, Struct) and b.kind == "struct") or isinstance(b, Tuple)
+            ok = (
+                isinstance(b, (Bits, Varbit, SerEnum))
+                or b == BOOL
+                or (isinstance(b, Struct) and b.kind == "struct")
+                or isinstance(b, Tuple)
+            )
         else:
-            ok = not isinstance(b, (ExternType, BlockType)) and b not in (INT, STRING, VOID) \
+            ok = (
+                not isinstance(b, (ExternType, BlockType))
+                and b not in (INT, STRING, VOID)
                 and str(b) not in ("match_kind", "_")
+            )
         if not ok:
             hint = "give the number a width, for example bit<32>" if b == INT else None
-            raise fail("E023", f"field '{f.name}' of {d.kind} {d.name} cannot have type {t}", f.type.span, hint=hint)
+            raise fail(
+                "E023", f"field '{f.name}' of {d.kind} {d.name} cannot have type {t}", f.type.span, hint=hint
+            )
 
     def _decl_enum(self, d: ast.EnumDecl) -> None:
         names = tuple(m.name for m in d.members)
@@ -114,14 +140,21 @@ class ProgramChecker(BlockChecker):
         if d.underlying is None:
             for m in d.members:
                 if m.value is not None:
-                    raise fail("E023", f"enum {d.name} has no underlying type, so its members take no values",
-                               m.value.span, hint=f"write enum bit<W> {d.name}")
+                    raise fail(
+                        "E023",
+                        f"enum {d.name} has no underlying type, so its members take no values",
+                        m.value.span,
+                        hint=f"write enum bit<W> {d.name}",
+                    )
             t = Enum(d.name, names, d.annos, d.name_span, annos)
         else:
             under = base_type(self.resolve(d.underlying))
             if not isinstance(under, Bits):
-                raise fail("E023", f"the underlying type of an enum must be bit<W> or int<W>, not {under}",
-                           d.underlying.span)
+                raise fail(
+                    "E023",
+                    f"the underlying type of an enum must be bit<W> or int<W>, not {under}",
+                    d.underlying.span,
+                )
             values = []
             for m in d.members:
                 if m.value is None:
@@ -153,7 +186,9 @@ class ProgramChecker(BlockChecker):
             return
         b = base_type(t)
         if not (isinstance(b, (Bits, Varbit, SerEnum)) or b in (BOOL, INT)) and b is not BROKEN:
-            raise fail("E023", f"'type' needs bit<W>, int<W> or bool, not {t}", d.type.span, hint="use typedef")
+            raise fail(
+                "E023", f"'type' needs bit<W>, int<W> or bool, not {t}", d.type.span, hint="use typedef"
+            )
         new = NewType(d.name, t, d.annos, d.name_span)
         self.types.append(new)
         self.declare(d.name, TypeSym(new, d.name_span), d.name_span)
@@ -170,8 +205,12 @@ class ProgramChecker(BlockChecker):
             return
         for other in known.items:
             if [p.name for p in other.params] == [p.name for p in decl.params]:
-                self.diags.error("E011", f"function {name} is declared twice with these parameters", decl.span,
-                                 notes=(("first declared here", other.span),))
+                self.diags.error(
+                    "E011",
+                    f"function {name} is declared twice with these parameters",
+                    decl.span,
+                    notes=(("first declared here", other.span),),
+                )
                 return
         known.items.append(decl)
 
@@ -202,7 +241,9 @@ class ProgramChecker(BlockChecker):
             made = self._proto(m, d.name)
             group = decl.ctors if m.ret is None else decl.methods
             for other in group:
-                if other.name == made.name and {p.name for p in other.params} == {p.name for p in made.params}:
+                if other.name == made.name and {p.name for p in other.params} == {
+                    p.name for p in made.params
+                }:
                     self.diags.error("E011", f"method {m.name} is declared twice", m.name_span)
             group.append(made)
         self.pop()
@@ -265,8 +306,6 @@ def check_program(program: ast.Program, diags: Diagnostics) -> ir.Program:
     """Typed tree of a parsed program; what is wrong goes to `diags`."""
     checker = ProgramChecker(diags)
     return checker.program(program)
-
-
 
 
 def const_expr(e: ast.Expr) -> ir.Expr:

@@ -98,13 +98,18 @@ class StmtChecker(CallChecker):
         if isinstance(d, ast.Const):
             self.const(d)
             return None
-        raise fail("E030", "instances are not allowed inside a block", d.span,
-                   hint="declare it before 'apply' or the first state")
+        raise fail(
+            "E030",
+            "instances are not allowed inside a block",
+            d.span,
+            hint="declare it before 'apply' or the first state",
+        )
 
     def var_type(self, t: ast.Type) -> Type:
         got = self.resolve(t)
-        if got == VOID or got == INT or isinstance(got, (BlockType, ExternType)) or str(got) in (
-                "string", "match_kind", "_"):
+        if (
+            got in (VOID, INT) or isinstance(got, (BlockType, ExternType)) or str(got) in ("string", "match_kind", "_")
+        ):
             hint = "give the number a width, for example bit<32>" if got == INT else None
             raise fail("E023", f"a variable cannot have type {got}", t.span, hint=hint)
         return got
@@ -128,9 +133,27 @@ class StmtChecker(CallChecker):
         self.check_lvalue(target)
         if s.op == "=":
             return ir.Assign(s.span, target, self.value(s.value, target.type, "in this assignment"))
+        pre: list[ir.Stmt] = []
+        target = self._indexes_once(target, pre)
         right = self.expr(s.value, target.type)
         value = self.binary(s.op[:-1], target, right, s.span)
-        return ir.Assign(s.span, target, self.coerce(value, target.type))
+        made = ir.Assign(s.span, target, self.coerce(value, target.type))
+        return ir.Block(s.span, (*pre, made)) if pre else made
+
+    def _indexes_once(self, e: ir.Expr, pre: list[ir.Stmt]) -> ir.Expr:
+        """`e` with its run-time indexes kept in variables, for it is both read and written."""
+        if isinstance(e, ir.Index):
+            base = self._indexes_once(e.base, pre)
+            if isinstance(e.index, (ir.Lit, ir.Var)):
+                return ir.Index(e.span, e.type, base, e.index)
+            v = ir.VarSym("index", e.index.span, (), e.index.type, used=True)
+            pre.append(ir.Declare(e.index.span, v, e.index))
+            return ir.Index(e.span, e.type, base, ir.Var(e.index.span, v.type, v))
+        if isinstance(e, ir.Field):
+            return ir.Field(e.span, e.type, self._indexes_once(e.base, pre), e.name)
+        if isinstance(e, ir.Slice):
+            return ir.Slice(e.span, e.type, self._indexes_once(e.base, pre), e.hi, e.lo)
+        return e
 
     def _if(self, s: ast.If) -> ir.Stmt:
         try:
@@ -161,7 +184,9 @@ class StmtChecker(CallChecker):
 
     def _for(self, s: ast.For) -> ir.Stmt:
         if self.place == "parser":
-            raise fail("E030", "loops are not allowed in parsers", s.span, hint="use a state that goes to itself")
+            raise fail(
+                "E030", "loops are not allowed in parsers", s.span, hint="use a state that goes to itself"
+            )
         self.push()
         init = self.stmts(s.init)
         cond = self.condition(s.cond)
@@ -182,7 +207,9 @@ class StmtChecker(CallChecker):
         collection: ir.Expr
         if isinstance(s.collection, ast.Range):
             if not isinstance(base_type(t), Bits):
-                raise fail("E020", f"a range loop needs a variable of type bit<W> or int<W>, not {t}", s.target.span)
+                raise fail(
+                    "E020", f"a range loop needs a variable of type bit<W> or int<W>, not {t}", s.target.span
+                )
             lo = self.value(s.collection.lo, t, "as a bound")
             hi = self.value(s.collection.hi, t, "as a bound")
             collection = ir.RangeKey(s.collection.span, t, lo, hi)
@@ -221,8 +248,11 @@ class StmtChecker(CallChecker):
         if t is BROKEN:
             return ir.Block(s.span, ())
         if t == INT or not (isinstance(t, (Bits, Enum, SerEnum)) or str(t) in ("error", "bool")):
-            raise fail("E034", f"switch needs an action_run, a number with a width, an enum or error, not "
-                               f"{expr.type}", s.expr.span)
+            raise fail(
+                "E034",
+                f"switch needs an action_run, a number with a width, an enum or error, not {expr.type}",
+                s.expr.span,
+            )
         return self._value_switch(s, expr)
 
     def _value_switch(self, s: ast.Switch, expr: ir.Expr) -> ir.Stmt:
@@ -283,5 +313,3 @@ def _same_label(a: ir.Expr, b: ir.Expr) -> bool:
     if isinstance(a, ir.Lit) and isinstance(b, ir.Lit):
         return a.value == b.value
     return isinstance(a, ir.EnumLit) and isinstance(b, ir.EnumLit) and a.name == b.name
-
-

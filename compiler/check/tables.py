@@ -14,8 +14,21 @@ from .fold import as_int, is_const
 from .stmts import StmtChecker
 
 #: Properties v1model gives a meaning to.
-KNOWN = frozenset({"key", "actions", "default_action", "entries", "size", "counters", "meters",
-                   "implementation", "support_timeout", "largest_priority_wins", "priority_delta"})
+KNOWN = frozenset(
+    {
+        "key",
+        "actions",
+        "default_action",
+        "entries",
+        "size",
+        "counters",
+        "meters",
+        "implementation",
+        "support_timeout",
+        "largest_priority_wins",
+        "priority_delta",
+    }
+)
 _PRIORITY_KINDS = frozenset({"ternary", "range", "optional"})
 
 
@@ -48,8 +61,12 @@ class TableChecker(StmtChecker):
     def _key(self, k: ast.KeyElement) -> ir.Key:
         expr = self.expr(k.expr)
         if k.match_kind not in self.match_kinds:
-            raise fail("E010", f"match kind '{k.match_kind}' is not declared", k.match_span,
-                       hint=f"one of {', '.join(self.match_kinds)}")
+            raise fail(
+                "E010",
+                f"match kind '{k.match_kind}' is not declared",
+                k.match_span,
+                hint=f"one of {', '.join(self.match_kinds)}",
+            )
         b = base_type(expr.type)
         if not (isinstance(b, (Bits, Enum, SerEnum)) or b in (BOOL, ERROR) or b is BROKEN):
             hint = "give the number a width" if b == INT else None
@@ -69,7 +86,9 @@ class TableChecker(StmtChecker):
     def _actions(self, t: ir.Table, d: ast.TableDecl, props: dict[str, ast.Property]) -> None:
         prop = props.get("actions")
         if prop is None or prop.actions is None:
-            raise fail("E031", f"table {d.name} has no 'actions'", d.name_span, hint="add: actions = { NoAction; }")
+            raise fail(
+                "E031", f"table {d.name} has no 'actions'", d.name_span, hint="add: actions = { NoAction; }"
+            )
         for r in prop.actions:
             try:
                 action = self._find_action(r.name, r.rooted, r.span)
@@ -84,15 +103,21 @@ class TableChecker(StmtChecker):
         """Arguments of an action in the list: they bind the parameters that have a direction."""
         bound = [p for p in action.params if p.direction]
         args = self.bind(bound, r.args or (), r.span, action.name)
-        return tuple(None if a is None else self._argument(p, self.expr(a, p.type), p.type, action.name)
-                     for p, a in zip(bound, args, strict=True))
+        return tuple(
+            None if a is None else self._argument(p, self.expr(a, p.type), p.type, action.name)
+            for p, a in zip(bound, args, strict=True)
+        )
 
     def _call_of(self, t: ir.Table, r: ast.ActionRef, what: str) -> ir.ActionCall:
         action = self._find_action(r.name, r.rooted, r.span)
         ref = next((x for x in t.actions if x.action is action), None)
         if ref is None:
-            raise fail("E031", f"{what} {r.name} is not in the list of actions of table {t.name}", r.span,
-                       hint="add it to 'actions'")
+            raise fail(
+                "E031",
+                f"{what} {r.name} is not in the list of actions of table {t.name}",
+                r.span,
+                hint="add it to 'actions'",
+            )
         given = r.args or ()
         params: Sequence[ir.VarSym] = action.params
         plain = [p for p in params if not p.direction]
@@ -121,15 +146,22 @@ class TableChecker(StmtChecker):
             t.default_const = prop.const
             for ref in t.actions:
                 if ref.action is t.default.action and an.has(ref.annos, "tableonly"):
-                    raise fail("E031", f"action {ref.action.name} is @tableonly and cannot be the default action",
-                               prop.span)
+                    raise fail(
+                        "E031",
+                        f"action {ref.action.name} is @tableonly and cannot be the default action",
+                        prop.span,
+                    )
             return
         if "actions" not in props:
             return
         no_action = self.globals.find("NoAction")
         if not isinstance(no_action, ir.Action):
-            raise fail("E031", f"table {d.name} has no default_action, and NoAction is not declared", d.name_span,
-                       hint="include <core.p4>")
+            raise fail(
+                "E031",
+                f"table {d.name} has no default_action, and NoAction is not declared",
+                d.name_span,
+                hint="include <core.p4>",
+            )
         if not any(r.action is no_action for r in t.actions):
             span = d.name_span
             t.actions.append(ir.ActionRef(no_action, (), (ast.Annotation(span, "defaultonly"),), span))
@@ -195,14 +227,23 @@ class TableChecker(StmtChecker):
         call = self._call_of(t, e.action, "action")
         for ref in t.actions:
             if ref.action is call.action and an.has(ref.annos, "defaultonly"):
-                raise fail("E032", f"action {call.action.name} is @defaultonly and cannot be in an entry", e.span)
+                raise fail(
+                    "E032", f"action {call.action.name} is @defaultonly and cannot be in an entry", e.span
+                )
         priority = None if e.priority is None else self.const_int(e.priority, "a priority")
         return ir.Entry(tuple(keys), call, priority, e.const, e.annos, e.span)
 
     def _check_entry_key(self, e: ir.Expr, key: ir.Key) -> None:
         kind = key.match_kind
-        parts = (e.value, e.mask) if isinstance(e, ir.MaskKey) else (e.lo, e.hi) if isinstance(e, ir.RangeKey) \
-            else () if isinstance(e, ir.AnyKey) else (e,)
+        parts = (
+            (e.value, e.mask)
+            if isinstance(e, ir.MaskKey)
+            else (e.lo, e.hi)
+            if isinstance(e, ir.RangeKey)
+            else ()
+            if isinstance(e, ir.AnyKey)
+            else (e,)
+        )
         for part in parts:
             if not is_const(part) and part.type is not BROKEN:
                 raise fail("E025", "the keys of an entry must be known at compile time", part.span)
@@ -226,17 +267,23 @@ class TableChecker(StmtChecker):
         if not needs or not entries:
             for e in entries:
                 if e.priority is not None:
-                    self.diags.error("E032", "priorities are only allowed with ternary, range or optional keys",
-                                     e.span)
+                    self.diags.error(
+                        "E032", "priorities are only allowed with ternary, range or optional keys", e.span
+                    )
             return
         if prop.const and any(e.priority is not None for e in entries):
-            self.diags.error("E032", "entries that are const are tried in order and take no priorities", prop.span)
+            self.diags.error(
+                "E032", "entries that are const are tried in order and take no priorities", prop.span
+            )
             return
         if prop.const:
             return
         largest_prop, delta_prop = t.props.get("largest_priority_wins"), t.props.get("priority_delta")
-        largest = not (largest_prop is not None and isinstance(largest_prop.value, ir.Lit)
-                       and not largest_prop.value.value)
+        largest = not (
+            largest_prop is not None
+            and isinstance(largest_prop.value, ir.Lit)
+            and not largest_prop.value.value
+        )
         delta = (as_int(delta_prop.value) if delta_prop is not None else None) or 1
         if all(e.priority is None for e in entries):
             count = len(entries)
@@ -251,7 +298,7 @@ class TableChecker(StmtChecker):
                     return
                 else:
                     values.append(values[-1] - delta if largest else values[-1] + delta)
-        t.entries = [ir.Entry(e.keys, e.call, v, e.const, e.annos, e.span)
-                     for e, v in zip(entries, values, strict=True)]
-
-
+        t.entries = [
+            ir.Entry(e.keys, e.call, v, e.const, e.annos, e.span)
+            for e, v in zip(entries, values, strict=True)
+        ]

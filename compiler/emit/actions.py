@@ -15,7 +15,12 @@ from .layout import FieldPlace, GroupPlace, Json
 
 
 def source_info(span: Span) -> Json:
-    return {"filename": span.file.name, "line": span.line, "column": span.col, "source_fragment": span.text(40)}
+    return {
+        "filename": span.file.name,
+        "line": span.line,
+        "column": span.col,
+        "source_fragment": span.text(40),
+    }
 
 
 def primitive(name: str, params: Sequence[Json], span: Span) -> Json:
@@ -25,7 +30,9 @@ def primitive(name: str, params: Sequence[Json], span: Span) -> Json:
 class ActionEmitter:
     """Primitives of one action body at a time. `externs` emits calls of extern functions and methods."""
 
-    def __init__(self, exprs: ExprEmitter, externs: Callable[[ir.CallStmt, ActionEmitter], Json | None]) -> None:
+    def __init__(
+        self, exprs: ExprEmitter, externs: Callable[[ir.CallStmt, ActionEmitter], Json | None]
+    ) -> None:
         self.exprs = exprs
         self.externs = externs
         self.out: list[Json] = []
@@ -133,7 +140,9 @@ class ActionEmitter:
 
     def _bool_right(self, e: ir.Expr) -> Json:
         """Booleans are always assigned through b2d, as p4c does."""
-        return wrap({"type": "expression", "value": {"op": "b2d", "left": None, "right": self.exprs.value(e)}})
+        return wrap(
+            {"type": "expression", "value": {"op": "b2d", "left": None, "right": self.exprs.value(e)}}
+        )
 
     def _call(self, s: ir.CallStmt) -> None:
         target = s.call.target
@@ -194,15 +203,18 @@ def assign_op(target: ir.Expr) -> str:
 
 def builtin(s: ir.CallStmt, target: ir.Builtin, exprs: ExprEmitter) -> Json:
     """setValid, setInvalid, push_front, pop_front."""
-    names = {"setValid": "add_header", "setInvalid": "remove_header", "push_front": "push", "pop_front": "pop"}
+    names = {
+        "setValid": "add_header",
+        "setInvalid": "remove_header",
+        "push_front": "push",
+        "pop_front": "pop",
+    }
     place = exprs.layout.place(target.base)
     if isinstance(place, GroupPlace) or target.name not in names:
         raise fail("E040", f"{target.name}() is not supported here", s.span)
-    params = [exprs.place_json(place)]
+    params = [exprs.place_json(place, s.span)]
     if target.name in ("push_front", "pop_front"):
         arg = s.call.args[0]
         assert arg is not None
         params.append(hexstr(as_int(arg) or 0, 8))
     return primitive(names[target.name], params, s.span)
-
-

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .. import annos as an
 from .. import ir
+from ..ast import Annotation
 from ..diag import CompileError, Diagnostics, fail
 from ..mid.flat import FlatControl, FlatProgram
 from ..source import Span
@@ -131,15 +132,18 @@ class Emitter:
 
                 width = width_of(e.type) or 32
                 if width_of(e.type) is None:
-                    raise fail("E022", "the width of this constant is not known", e.span, hint="give it a width")
+                    raise fail(
+                        "E022", "the width of this constant is not known", e.span, hint="give it a width"
+                    )
                 j = {**j, "bitwidth": width}
             inputs.append(j)
         if payload:
             inputs.append({"type": "payload", "value": None})
         index = len(self.calculations)
         name = "calc" if index == 0 else f"calc_{index}"
-        self.calculations.append({"name": name, "id": index, "source_info": source_info(span), "algo": algo,
-                                  "input": inputs})
+        self.calculations.append(
+            {"name": name, "id": index, "source_info": source_info(span), "algo": algo, "input": inputs}
+        )
         return name
 
     # -- parts ---------------------------------------------------------------------------------
@@ -156,17 +160,28 @@ class Emitter:
             base = ir.Field(f.span, f.type, ir.Var(f.span, t, self.program.meta), f.name)
             for e in leaves(base):
                 j = self.exprs.place_json(self.layout.place(e))
-                for n in an.int_args(a):
+                for n in self._list_indexes(a):
                     found.setdefault(n, []).append(j)
         for n, elements in found.items():
             self.indexed_lists[n] = self.new_field_list(f"field_list{n}", elements)
+
+    def _list_indexes(self, a: Annotation) -> list[int]:
+        values = [self.program.source.constant(toks) for toks in an.split(a.tokens or ())]
+        if None in values:
+            raise fail("E035", "@field_list takes integers known at compile time", a.span)
+        return [v for v in values if v is not None]
 
     def _deparser(self, c: FlatControl) -> Json:
         order: list[str] = []
         primitives: list[Json] = []
         self._deparser_body(c.body, order, primitives)
-        return {"name": "deparser", "id": 0, "source_info": source_info(c.decl.span), "order": order,
-                "primitives": primitives}
+        return {
+            "name": "deparser",
+            "id": 0,
+            "source_info": source_info(c.decl.span),
+            "order": order,
+            "primitives": primitives,
+        }
 
     def _deparser_body(self, stmts: Sequence[ir.Stmt], order: list[str], primitives: list[Json]) -> None:
         for s in stmts:
@@ -182,7 +197,11 @@ class Emitter:
                     assert arg is not None
                     order += self._emitted(arg)
                     continue
-                if isinstance(target, ir.ExternFunction) and target.decl.name in ("assert", "assume", "log_msg"):
+                if isinstance(target, ir.ExternFunction) and target.decl.name in (
+                    "assert",
+                    "assume",
+                    "log_msg",
+                ):
                     emitter = ActionEmitter(self.exprs, self.externs.call)
                     primitives += emitter.emit((s,), ())
                     continue
@@ -200,7 +219,11 @@ class Emitter:
             target = s.call.target if isinstance(s, ir.CallStmt) else None
             name = target.decl.name if isinstance(target, ir.ExternFunction) else ""
             if name not in (word, f"{word}_with_payload"):
-                raise fail("E040", f"only {word}() and {word}_with_payload() can be called here on this target", s.span)
+                raise fail(
+                    "E040",
+                    f"only {word}() and {word}_with_payload() can be called here on this target",
+                    s.span,
+                )
             assert isinstance(s, ir.CallStmt)
             cond, data, checksum, algo = s.call.args
             assert cond is not None and data is not None and checksum is not None
@@ -209,21 +232,36 @@ class Emitter:
             items = leaves(data)
             for e in items:
                 if not isinstance(e, (ir.Field, ir.Var, ir.Index, ir.Lit)):
-                    raise fail("E040", f"computations are not supported in {word}()", e.span,
-                               hint="store the value in a field of the metadata first")
-            calc = self.new_calculation(algo.name, items, self.exprs, s.span, payload=name.endswith("payload"))
+                    raise fail(
+                        "E040",
+                        f"computations are not supported in {word}()",
+                        e.span,
+                        hint="store the value in a field of the metadata first",
+                    )
+            calc = self.new_calculation(
+                algo.name, items, self.exprs, s.span, payload=name.endswith("payload")
+            )
             index = len(self.checksums)
-            self.checksums.append({
-                "name": "cksum" if index == 0 else f"cksum_{index - 1}", "id": index,
-                "source_info": source_info(s.span), "target": self.exprs.key_target(checksum), "type": "generic",
-                "calculation": calc, "verify": verify, "update": not verify, "if_cond": self.exprs.value(cond)})
+            self.checksums.append(
+                {
+                    "name": "cksum" if index == 0 else f"cksum_{index - 1}",
+                    "id": index,
+                    "source_info": source_info(s.span),
+                    "target": self.exprs.key_target(checksum),
+                    "type": "generic",
+                    "calculation": calc,
+                    "verify": verify,
+                    "update": not verify,
+                    "if_cond": self.exprs.value(cond),
+                }
+            )
 
     def _enums(self) -> list[Json]:
-        out = []
-        for t in self.program.source.types:
-            if isinstance(t, Enum) and not t.span.file.system:
-                out.append({"name": t.name, "entries": [[f"{t.name}.{m}", i] for i, m in enumerate(t.members)]})
-        return out
+        return [
+            {"name": t.name, "entries": [[f"{t.name}.{m}", i] for i, m in enumerate(t.members)]}
+            for t in self.program.source.types
+            if isinstance(t, Enum) and not t.span.file.system
+        ]
 
     def _part(self, what: str, make: object) -> Json:
         """Run one part; an error in it does not keep the others from being looked at."""
@@ -255,14 +293,29 @@ class Emitter:
         self.layout.finish()
         layout = self.layout
         return {
-            "header_types": layout.header_types, "headers": layout.headers, "header_stacks": layout.stacks,
-            "header_union_types": layout.union_types, "header_unions": layout.unions,
-            "header_union_stacks": layout.union_stacks, "field_lists": self.field_lists,
-            "errors": [[n, i] for n, i in self.errors.items()], "enums": self._enums(), "parsers": [parser],
-            "parse_vsets": vsets, "deparsers": [deparser], "meter_arrays": self.meters,
-            "counter_arrays": self.counters, "register_arrays": self.registers, "calculations": self.calculations,
-            "learn_lists": self.learn_lists, "actions": self.actions_json, "pipelines": pipelines,
-            "checksums": self.checksums, "force_arith": [], "extern_instances": [], "field_aliases": layout.aliases,
+            "header_types": layout.header_types,
+            "headers": layout.headers,
+            "header_stacks": layout.stacks,
+            "header_union_types": layout.union_types,
+            "header_unions": layout.unions,
+            "header_union_stacks": layout.union_stacks,
+            "field_lists": self.field_lists,
+            "errors": [[n, i] for n, i in self.errors.items()],
+            "enums": self._enums(),
+            "parsers": [parser],
+            "parse_vsets": vsets,
+            "deparsers": [deparser],
+            "meter_arrays": self.meters,
+            "counter_arrays": self.counters,
+            "register_arrays": self.registers,
+            "calculations": self.calculations,
+            "learn_lists": self.learn_lists,
+            "actions": self.actions_json,
+            "pipelines": pipelines,
+            "checksums": self.checksums,
+            "force_arith": [],
+            "extern_instances": [],
+            "field_aliases": layout.aliases,
         }
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from .. import ir
 from ..check.fold import as_int
 from ..diag import fail
+from ..source import NO_SPAN, Span
 from ..types import BOOL, ERROR, INT, Bits, Enum, SerEnum, Struct, Type, base_type
 from .layout import (
     FieldPlace,
-    GroupPlace,
     HeaderPlace,
     Json,
     LastPlace,
@@ -71,7 +71,7 @@ class ExprEmitter:
             local: Json = {"type": "local", "value": self.params[e.sym]}
             return _d2b(local) if base_type(e.type) == BOOL else local
         if isinstance(e, (ir.Var, ir.Field, ir.Index)):
-            j = self.place_json(self.layout.place(e))
+            j = self.place_json(self.layout.place(e), e.span)
             return _d2b(j) if base_type(e.type) == BOOL else j
         if isinstance(e, ir.StackMember):
             return self._stack_member(e)
@@ -100,7 +100,7 @@ class ExprEmitter:
         assert isinstance(t, Enum)
         return hexstr(t.members.index(e.name), 32)
 
-    def place_json(self, p: Place) -> Json:
+    def place_json(self, p: Place, span: Span = NO_SPAN) -> Json:
         if isinstance(p, FieldPlace):
             return {"type": "field", "value": [p.header, p.field]}
         if isinstance(p, HeaderPlace):
@@ -112,13 +112,19 @@ class ExprEmitter:
         if isinstance(p, RuntimePlace):
             return self._runtime(p)
         if isinstance(p, LastPlace):
+            if p.field is None and p.which == "last":
+                raise fail(
+                    "E040",
+                    "'last' of a stack as a whole is not supported by the target",
+                    span,
+                    hint="use its fields",
+                )
             if p.field is None:
                 return {"type": "stack", "value": p.stack.name}
             if p.member is not None:
                 return {"type": "union_stack_field", "value": [p.stack.name, p.member, p.field]}
             return {"type": "stack_field", "value": [p.stack.name, p.field]}
-        assert isinstance(p, GroupPlace)
-        raise fail("E040", "a whole struct cannot be used here on the target")
+        raise fail("E040", "a whole struct cannot be used here on the target", span)
 
     def _runtime(self, p: RuntimePlace) -> Json:
         stack = self.place_json(p.stack)
@@ -144,7 +150,7 @@ class ExprEmitter:
     def _stack_member(self, e: ir.StackMember) -> Json:
         if e.name == "lastIndex":
             return op("last_stack_index", None, self.place_json(self.layout.place(e.base)))
-        return self.place_json(self.layout.place(e))
+        return self.place_json(self.layout.place(e), e.span)
 
     # -- operators -----------------------------------------------------------------------------
 
@@ -192,8 +198,12 @@ class ExprEmitter:
         """By a power of two; the target has no division at run time."""
         n = as_int(e.right)
         if n is None or n <= 0 or n & (n - 1):
-            raise fail("E040", f"'{e.op}' at run time is not supported by the target", e.span,
-                       hint="only powers of two known at compile time are")
+            raise fail(
+                "E040",
+                f"'{e.op}' at run time is not supported by the target",
+                e.span,
+                hint="only powers of two known at compile time are",
+            )
         left = self.value(e.left)
         if e.op == "/":
             return op(">>", left, hexstr(n.bit_length() - 1))
@@ -205,8 +215,12 @@ class ExprEmitter:
         t = base_type(e.right.type)
         if amount is None:
             if isinstance(t, Bits) and t.width > MAX_SHIFT_WIDTH:
-                raise fail("E041", f"a shift amount of {t.width} bits; the target allows {MAX_SHIFT_WIDTH}", e.right.span,
-                           hint=f"cast it: (bit<{MAX_SHIFT_WIDTH}>)")
+                raise fail(
+                    "E041",
+                    f"a shift amount of {t.width} bits; the target allows {MAX_SHIFT_WIDTH}",
+                    e.right.span,
+                    hint=f"cast it: (bit<{MAX_SHIFT_WIDTH}>)",
+                )
         elif amount > MAX_SHIFT:
             raise fail("E041", f"shift by {amount}; the target shifts by at most {MAX_SHIFT} bits", e.span)
         j = op(e.op, self.value(e.left), self.value(e.right))
@@ -238,7 +252,7 @@ class ExprEmitter:
         if isinstance(want, SerEnum):
             want = want.underlying
         j = self.value(e.arg)
-        if have == want or have == INT or want == INT:
+        if have in (want, INT) or want == INT:
             return j
         if want == BOOL:
             return op("!=", j, hexstr(0, have.width if isinstance(have, Bits) else None))
@@ -288,7 +302,10 @@ class ExprEmitter:
             if isinstance(e, ir.Lit):
                 return hexstr(int(e.value), 1)
             return wrap(_b2d(self.value(e)))
-        return wrap(self.value(e))
+        j = self.value(e)
+        if j["type"] == "local":  # a cast that changes nothing
+            return {**j, "type": "runtime_data"}
+        return wrap(j)
 
     def _bool_field(self, e: ir.Expr) -> Json | None:
         if isinstance(e, (ir.Var, ir.Field, ir.Index)):
@@ -299,7 +316,7 @@ class ExprEmitter:
 
     def target(self, e: ir.Expr) -> Json:
         """Left side of an assignment."""
-        return wrap(self.place_json(self.layout.place(e)))
+        return wrap(self.place_json(self.layout.place(e), e.span))
 
     def bool_data(self, e: ir.Expr) -> Json:
         """Condition as data, for ``_jump_if_zero``, assert and the like."""

@@ -9,7 +9,7 @@ from .. import annos as an
 from .. import ir
 from ..check.fold import as_int
 from ..diag import fail
-from ..types import BOOL, Bits, ExternType, Stack, Struct, Tuple, base_type
+from ..types import BOOL, Bits, ExternType, SerEnum, Stack, Struct, Tuple, base_type
 from .actions import ActionEmitter, primitive, source_info
 from .expr import hexstr
 from .layout import Json
@@ -17,7 +17,9 @@ from .layout import Json
 if TYPE_CHECKING:
     from .bmv2 import Emitter
 
-HASHES = frozenset({"crc32", "crc32_custom", "crc16", "crc16_custom", "random", "identity", "csum16", "xor16"})
+HASHES = frozenset(
+    {"crc32", "crc32_custom", "crc16", "crc16_custom", "random", "identity", "csum16", "xor16"}
+)
 
 
 class ExternEmitter:
@@ -56,17 +58,22 @@ class ExternEmitter:
         if kind == "direct_counter":
             return None
         if kind == "meter" and name == "execute_meter":
-            return primitive("execute_meter", [_ref("meter_array", inst), a.simple(args[0]), a.exprs.data(args[1])],
-                             s.span)
+            return primitive(
+                "execute_meter", [_ref("meter_array", inst), a.simple(args[0]), a.exprs.data(args[1])], s.span
+            )
         if kind == "direct_meter":
             self._meter_results[inst] = args[0]
             return None
         if kind == "register" and name == "read":
-            return primitive("register_read", [a.exprs.data(args[0]), _ref("register_array", inst), a.simple(args[1])],
-                             s.span)
+            return primitive(
+                "register_read",
+                [a.exprs.data(args[0]), _ref("register_array", inst), a.simple(args[1])],
+                s.span,
+            )
         if kind == "register" and name == "write":
-            return primitive("register_write", [_ref("register_array", inst), a.simple(args[0]), a.simple(args[1])],
-                             s.span)
+            return primitive(
+                "register_write", [_ref("register_array", inst), a.simple(args[0]), a.simple(args[1])], s.span
+            )
         raise fail("E040", f"{kind}.{name}() is not supported by the target", s.span)
 
     def _where(self, s: ir.CallStmt, block: str, what: str) -> None:
@@ -109,20 +116,29 @@ class ExternEmitter:
             raise fail("E025", "the index of a field list must be known at compile time", s.span)
         known = self.top.indexed_lists.get(index)
         if known is None:
-            self.top.diags.warning("W106", f"no field of the user metadata is marked @field_list({index})", s.span)
+            self.top.diags.warning(
+                "W106", f"no field of the user metadata is marked @field_list({index})", s.span
+            )
             known = self.top.new_field_list("empty", [])
             self.top.indexed_lists[index] = known
         return hexstr(known, 32)
 
     def _fn_mark_to_drop(self, s: ir.CallStmt, a: ActionEmitter) -> Json:
         if len(s.call.args) != 1:
-            raise fail("E040", "mark_to_drop() without argument is not supported", s.span,
-                       hint="write mark_to_drop(standard_metadata)")
+            raise fail(
+                "E040",
+                "mark_to_drop() without argument is not supported",
+                s.span,
+                hint="write mark_to_drop(standard_metadata)",
+            )
         return primitive("mark_to_drop", [{"type": "header", "value": "standard_metadata"}], s.span)
 
     def _fn_random(self, s: ir.CallStmt, a: ActionEmitter) -> Json:
-        return primitive("modify_field_rng_uniform",
-                         [a.exprs.data(self._arg(s, 0)), a.simple(self._arg(s, 1)), a.simple(self._arg(s, 2))], s.span)
+        return primitive(
+            "modify_field_rng_uniform",
+            [a.exprs.data(self._arg(s, 0)), a.simple(self._arg(s, 1)), a.simple(self._arg(s, 2))],
+            s.span,
+        )
 
     def _fn_truncate(self, s: ir.CallStmt, a: ActionEmitter) -> Json:
         return primitive("truncate", [a.simple(self._arg(s, 0))], s.span)
@@ -149,9 +165,16 @@ class ExternEmitter:
         algo = self._algorithm(self._arg(s, 1), s)
         data = [self._stored(e, a) for e in leaves(self._arg(s, 3))]
         calc = self.top.new_calculation(algo, data, a.exprs, s.span, payload=False)
-        return primitive("modify_field_with_hash_based_offset",
-                         [a.exprs.data(self._arg(s, 0)), a.simple(self._arg(s, 2)),
-                          {"type": "calculation", "value": calc}, a.simple(self._arg(s, 4))], s.span)
+        return primitive(
+            "modify_field_with_hash_based_offset",
+            [
+                a.exprs.data(self._arg(s, 0)),
+                a.simple(self._arg(s, 2)),
+                {"type": "calculation", "value": calc},
+                a.simple(self._arg(s, 4)),
+            ],
+            s.span,
+        )
 
     def _algorithm(self, e: ir.Expr, s: ir.CallStmt) -> str:
         if not isinstance(e, ir.EnumLit) or e.name not in HASHES:
@@ -162,7 +185,9 @@ class ExternEmitter:
         """`e` as a field or constant that a calculation or digest can refer to."""
         if isinstance(e, (ir.Lit, ir.EnumLit)):
             return e
-        if isinstance(e, (ir.Field, ir.Var, ir.Index)) and not (isinstance(e, ir.Var) and e.sym in a.exprs.params):
+        if isinstance(e, (ir.Field, ir.Var, ir.Index)) and not (
+            isinstance(e, ir.Var) and e.sym in a.exprs.params
+        ):
             j = a.exprs.place_json(a.exprs.layout.place(e))
             if j["type"] == "field":
                 return e
@@ -179,7 +204,9 @@ class ExternEmitter:
         data = self._arg(s, 1)
         kept = [e if isinstance(e, (ir.Lit, ir.EnumLit)) else self._copied(e, a) for e in leaves(data)]
         t = s.call.targs[0] if s.call.targs else data.type
-        name = an.external_name(t.name, t.annos) if isinstance(t, Struct) and t.kind != "unknown" else "digest"
+        name = (
+            an.external_name(t.name, t.annos) if isinstance(t, Struct) and t.kind != "unknown" else "digest"
+        )
         elements = [a.exprs.data(e) for e in kept]
         lists = self.top.learn_lists
         index = len(lists) + 1
@@ -206,16 +233,30 @@ class ExternEmitter:
         return n
 
     def _inst_counter(self, inst: ir.Instance, t: ExternType) -> None:
-        self.top.counters.append({"name": inst.name, "id": len(self.top.counters),
-                                  "source_info": source_info(inst.span), "size": self._size(inst), "is_direct": False})
+        self.top.counters.append(
+            {
+                "name": inst.name,
+                "id": len(self.top.counters),
+                "source_info": source_info(inst.span),
+                "size": self._size(inst),
+                "is_direct": False,
+            }
+        )
 
     def _inst_direct_counter(self, inst: ir.Instance, t: ExternType) -> None:
         table = self.top.direct_tables.get(inst)
         if table is None:
             self.top.diags.warning("W101", f"direct counter {inst.name} belongs to no table", inst.span)
             return
-        self.top.counters.append({"name": inst.name, "id": len(self.top.counters), "is_direct": True,
-                                  "binding": table.name, "source_info": source_info(inst.span)})
+        self.top.counters.append(
+            {
+                "name": inst.name,
+                "id": len(self.top.counters),
+                "is_direct": True,
+                "binding": table.name,
+                "source_info": source_info(inst.span),
+            }
+        )
 
     def _meter_type(self, inst: ir.Instance, i: int) -> str:
         a = inst.args[i]
@@ -224,36 +265,75 @@ class ExternEmitter:
         return a.name
 
     def _inst_meter(self, inst: ir.Instance, t: ExternType) -> None:
-        self.top.meters.append({
-            "name": inst.name, "id": len(self.top.meters), "source_info": source_info(inst.span), "is_direct": False,
-            "size": self._size(inst), "rate_count": 2, "type": self._meter_type(inst, 1)})
+        self.top.meters.append(
+            {
+                "name": inst.name,
+                "id": len(self.top.meters),
+                "source_info": source_info(inst.span),
+                "is_direct": False,
+                "size": self._size(inst),
+                "rate_count": 2,
+                "type": self._meter_type(inst, 1),
+            }
+        )
 
     def _inst_direct_meter(self, inst: ir.Instance, t: ExternType) -> None:
         table = self.top.direct_tables.get(inst)
         result = self._meter_results.get(inst)
         if table is None:
             if result is not None:
-                raise fail("E040", f"direct meter {inst.name} belongs to no table", inst.span,
-                           hint="name it in the 'meters' property of one")
+                raise fail(
+                    "E040",
+                    f"direct meter {inst.name} belongs to no table",
+                    inst.span,
+                    hint="name it in the 'meters' property of one",
+                )
             return
         if result is None:
-            raise fail("E040", f"direct meter {inst.name} is never read", inst.span,
-                       hint="call its read() in the actions of the table")
-        self.top.meters.append({
-            "name": inst.name, "id": len(self.top.meters), "source_info": source_info(inst.span), "is_direct": True,
-            "rate_count": 2, "type": self._meter_type(inst, 0), "size": self.top.table_size(table),
-            "binding": table.name, "result_target": self.top.exprs.key_target(result)})
+            raise fail(
+                "E040",
+                f"direct meter {inst.name} is never read",
+                inst.span,
+                hint="call its read() in the actions of the table",
+            )
+        self.top.meters.append(
+            {
+                "name": inst.name,
+                "id": len(self.top.meters),
+                "source_info": source_info(inst.span),
+                "is_direct": True,
+                "rate_count": 2,
+                "type": self._meter_type(inst, 0),
+                "size": self.top.table_size(table),
+                "binding": table.name,
+                "result_target": self.top.exprs.key_target(result),
+            }
+        )
 
     def _inst_register(self, inst: ir.Instance, t: ExternType) -> None:
         size = self._size(inst)
         if size == 0:
-            raise fail("E040", f"register {inst.name} of size 0: direct registers are not supported", inst.span)
+            raise fail(
+                "E040", f"register {inst.name} of size 0: direct registers are not supported", inst.span
+            )
         elem = base_type(t.args[0])
+        if isinstance(elem, SerEnum):
+            elem = elem.underlying
         if not isinstance(elem, Bits):
-            raise fail("E040", f"register {inst.name} holds {t.args[0]}; the target has registers of bit<W> only",
-                       inst.span)
-        self.top.registers.append({"name": inst.name, "id": len(self.top.registers),
-                                   "source_info": source_info(inst.span), "size": size, "bitwidth": elem.width})
+            raise fail(
+                "E040",
+                f"register {inst.name} holds {t.args[0]}; the target has registers of bit<W> only",
+                inst.span,
+            )
+        self.top.registers.append(
+            {
+                "name": inst.name,
+                "id": len(self.top.registers),
+                "source_info": source_info(inst.span),
+                "size": size,
+                "bitwidth": elem.width,
+            }
+        )
 
 
 def _ref(kind: str, inst: ir.Instance) -> Json:
@@ -267,5 +347,3 @@ def leaves(e: ir.Expr) -> list[ir.Expr]:
     if isinstance(base_type(e.type), (Struct, Tuple, Stack)) or isinstance(e, ir.Aggregate):
         return [x for p in parts(e) for x in leaves(p)]
     return [e]
-
-

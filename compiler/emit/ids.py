@@ -13,8 +13,16 @@ from ..diag import Diagnostics, fail
 from ..source import Span
 
 PREFIX = {
-    "action": 0x01, "table": 0x02, "value_set": 0x03, "controller_header": 0x04, "action_profile": 0x11,
-    "counter": 0x12, "direct_counter": 0x13, "meter": 0x14, "direct_meter": 0x15, "register": 0x16,
+    "action": 0x01,
+    "table": 0x02,
+    "value_set": 0x03,
+    "controller_header": 0x04,
+    "action_profile": 0x11,
+    "counter": 0x12,
+    "direct_counter": 0x13,
+    "meter": 0x14,
+    "direct_meter": 0x15,
+    "register": 0x16,
     "digest": 0x17,
 }
 
@@ -62,8 +70,11 @@ class SymbolTable:
         if value < 0 or value >= 1 << 32:
             raise fail("E050", f"@id({value}) is not a 32-bit number", a.span)
         if value & 0xFF000000 not in (0, prefix):
-            raise fail("E050", f"@id(0x{value:x}) has the wrong top byte for a {kind}; it must be 0x{PREFIX[kind]:02x}",
-                       a.span)
+            raise fail(
+                "E050",
+                f"@id(0x{value:x}) has the wrong top byte for a {kind}; it must be 0x{PREFIX[kind]:02x}",
+                a.span,
+            )
         value |= prefix
         if value in self._taken:
             raise fail("E050", f"@id 0x{value:x} is used twice", a.span)

@@ -156,8 +156,12 @@ class Layout:
         fields: list[Json] = []
         total, varbit = self._fields(t, t, "", fields)
         if total % 8:
-            raise fail("E040", f"header {t.name} has {total} bits; the target needs a multiple of 8", t.span,
-                       hint=f"add {8 - total % 8} bits of padding")
+            raise fail(
+                "E040",
+                f"header {t.name} has {total} bits; the target needs a multiple of 8",
+                t.span,
+                hint=f"add {8 - total % 8} bits of padding",
+            )
         self._new_type(name, fields, (total + 7) // 8 if varbit else 0)
         return name
 
@@ -184,8 +188,12 @@ class Layout:
             else:
                 size = scalar_width(b)
                 if size is None:
-                    raise fail("E040", f"field '{f.name}' of header {header.name} has type {f.type}, which the "
-                                       f"target cannot hold", f.span)
+                    raise fail(
+                        "E040",
+                        f"field '{f.name}' of header {header.name} has type {f.type}, which the "
+                        f"target cannot hold",
+                        f.span,
+                    )
                 out.append([name, size[0], size[1]])
                 total += size[0]
         return total, varbit
@@ -194,8 +202,9 @@ class Layout:
 
     def _instance(self, type_name: str, name: str, metadata: bool) -> int:
         index = len(self.headers)
-        self.headers.append({"name": name, "id": index, "header_type": type_name, "metadata": metadata,
-                             "pi_omit": True})
+        self.headers.append(
+            {"name": name, "id": index, "header_type": type_name, "metadata": metadata, "pi_omit": True}
+        )
         return index
 
     def _header_storage(self) -> None:
@@ -256,7 +265,9 @@ class Layout:
             assert isinstance(f.type, Struct)
             ids.append(self._instance(self.header_type(f.type), f"{name}.{f.name}", False))
         index = len(self.unions)
-        self.unions.append({"name": name, "id": index, "union_type": t.name, "header_ids": ids, "pi_omit": True})
+        self.unions.append(
+            {"name": name, "id": index, "union_type": t.name, "header_ids": ids, "pi_omit": True}
+        )
         return index
 
     def _union_type(self, t: Struct) -> None:
@@ -270,13 +281,27 @@ class Layout:
         assert isinstance(elem, Struct)
         if elem.kind == "header_union":
             ids = [self._union(elem, f"{name}[{i}]") for i in range(t.size)]
-            self.union_stacks.append({"name": name, "id": len(self.union_stacks), "union_type": elem.name,
-                                      "size": t.size, "header_union_ids": ids})
+            self.union_stacks.append(
+                {
+                    "name": name,
+                    "id": len(self.union_stacks),
+                    "union_type": elem.name,
+                    "size": t.size,
+                    "header_union_ids": ids,
+                }
+            )
             return
         type_name = self.header_type(elem)
         ids = [self._instance(type_name, f"{name}[{i}]", False) for i in range(t.size)]
-        self.stacks.append({"name": name, "id": len(self.stacks), "header_type": type_name, "size": t.size,
-                            "header_ids": ids})
+        self.stacks.append(
+            {
+                "name": name,
+                "id": len(self.stacks),
+                "header_type": type_name,
+                "size": t.size,
+                "header_ids": ids,
+            }
+        )
 
     def finish(self) -> None:
         """Pad ``scalars`` to whole bytes, once every variable is known."""
@@ -349,13 +374,19 @@ class Layout:
             t = base_type(e.base.type)
             if isinstance(t, Struct) and t.kind == "header_union":
                 return RuntimePlace(base.stack, base.index, base.elem, None, name)
-            return RuntimePlace(base.stack, base.index, base.elem,
-                                name if base.field is None else f"{base.field}.{name}", base.member)
+            return RuntimePlace(
+                base.stack,
+                base.index,
+                base.elem,
+                name if base.field is None else f"{base.field}.{name}",
+                base.member,
+            )
         if isinstance(base, LastPlace):
             if base.stack.union and base.member is None:
                 return LastPlace(base.stack, base.which, name)
-            return LastPlace(base.stack, base.which, base.member,
-                             name if base.field is None else f"{base.field}.{name}")
+            return LastPlace(
+                base.stack, base.which, base.member, name if base.field is None else f"{base.field}.{name}"
+            )
         raise fail("E040", f"field '{name}' cannot be reached on the target", e.span)
 
     def _in_header(self, t: Type, header: str, name: str) -> Place:

@@ -25,14 +25,26 @@ from .p4types import TypeSpecs, add_annotations, add_doc, control_width, padded,
 from .tables import DEFAULT_SIZE
 
 _MATCH = {
-    "exact": p4i.MatchField.EXACT, "lpm": p4i.MatchField.LPM, "ternary": p4i.MatchField.TERNARY,
-    "range": p4i.MatchField.RANGE, "optional": p4i.MatchField.OPTIONAL,
+    "exact": p4i.MatchField.EXACT,
+    "lpm": p4i.MatchField.LPM,
+    "ternary": p4i.MatchField.TERNARY,
+    "range": p4i.MatchField.RANGE,
+    "optional": p4i.MatchField.OPTIONAL,
 }
-_UNITS = {"packets": p4i.CounterSpec.PACKETS, "bytes": p4i.CounterSpec.BYTES, "packets_and_bytes": p4i.CounterSpec.BOTH}
+_UNITS = {
+    "packets": p4i.CounterSpec.PACKETS,
+    "bytes": p4i.CounterSpec.BYTES,
+    "packets_and_bytes": p4i.CounterSpec.BOTH,
+}
 _METER_UNITS = {"packets": p4i.MeterSpec.PACKETS, "bytes": p4i.MeterSpec.BYTES}
 _EXTERNS = {
-    "counter": "counter", "direct_counter": "direct_counter", "meter": "meter", "direct_meter": "direct_meter",
-    "register": "register", "action_profile": "action_profile", "action_selector": "action_profile",
+    "counter": "counter",
+    "direct_counter": "direct_counter",
+    "meter": "meter",
+    "direct_meter": "direct_meter",
+    "register": "register",
+    "action_profile": "action_profile",
+    "action_selector": "action_profile",
 }
 _PROFILE_ANNOS = frozenset({"max_group_size", "selector_size_semantics", "max_member_weight"})
 _PRIORITY_KINDS = frozenset({"ternary", "range", "optional"})
@@ -109,8 +121,9 @@ class P4InfoBuilder:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _preamble(self, m: p4i.Preamble, kind: str, name: str, annos: Annotations,
-                  skip: frozenset[str] = frozenset()) -> None:
+    def _preamble(
+        self, m: p4i.Preamble, kind: str, name: str, annos: Annotations, skip: frozenset[str] = frozenset()
+    ) -> None:
         m.id = self.symbols.id(kind, name)
         m.name = name
         m.alias = self.symbols.alias(name)
@@ -177,14 +190,19 @@ class P4InfoBuilder:
             explicit = an.find(p.annos, "id")
             m.initial_default_action.arguments.add(
                 param_id=an.int_arg(explicit) if explicit is not None else i,
-                value=padded(self._number(a), control_width(base_type(p.type)) or 1))
+                value=padded(self._number(a), control_width(base_type(p.type)) or 1),
+            )
 
     def _match_field(self, m: p4i.Table, t: ir.Table, k: ir.Key, i: int) -> None:
         if k.match_kind == "selector":
             return
         if k.name is None:
-            raise fail("E050", f"this key of table {t.name} needs a name for the control plane", k.span,
-                       hint='add @name("...") after the match kind')
+            raise fail(
+                "E050",
+                f"this key of table {t.name} needs a name for the control plane",
+                k.span,
+                hint='add @name("...") after the match kind',
+            )
         f = m.match_fields.add(id=i, name=k.name)
         add_annotations(f, k.annos)
         add_doc(f, k.annos)
@@ -281,14 +299,20 @@ class P4InfoBuilder:
             elif word == "SUM_OF_MEMBERS":
                 p.sum_of_members.SetInParent()
             else:
-                raise fail("E035", "@selector_size_semantics is sum_of_weights or sum_of_members", semantics.span)
+                raise fail(
+                    "E035", "@selector_size_semantics is sum_of_weights or sum_of_members", semantics.span
+                )
         weight = an.find(inst.annos, "max_member_weight")
         if weight is not None and p.HasField("sum_of_members"):
             p.sum_of_members.max_member_weight = an.int_arg(weight)
         users = sorted(
-            t.name for c in self.program.controls for t in c.tables
-            if "implementation" in t.props and isinstance(v := t.props["implementation"].value, ir.InstanceRef)
-            and v.inst is inst)
+            t.name
+            for c in self.program.controls
+            for t in c.tables
+            if "implementation" in t.props
+            and isinstance(v := t.props["implementation"].value, ir.InstanceRef)
+            and v.inst is inst
+        )
         p.table_ids.extend(self.symbols.id("table", n) for n in users)
 
     def _digest(self, call: ir.Call) -> None:
@@ -309,7 +333,9 @@ class P4InfoBuilder:
         if isinstance(t, Struct):
             ids = field_ids([f.annos for f in t.fields], [f.span for f in t.fields])
             for f, i in zip(t.fields, ids, strict=True):
-                match = m.match.add(id=i, name=an.external_name(f.name, f.annos), bitwidth=control_width(f.type))
+                match = m.match.add(
+                    id=i, name=an.external_name(f.name, f.annos), bitwidth=control_width(f.type)
+                )
                 kind = an.find(f.annos, "match")
                 word = kind.tokens[0].text if kind is not None and kind.tokens else "exact"
                 match.match_type = _MATCH.get(word, p4i.MatchField.EXACT)
@@ -354,15 +380,20 @@ class P4InfoBuilder:
         info = an.find(main.annos, "pkginfo")
         if info is not None:
             for key, value in _pairs(info):
-                if key in ("name", "version", "organization", "contact", "url", "arch") and isinstance(value, str):
+                if key in ("name", "version", "organization", "contact", "url", "arch") and isinstance(
+                    value, str
+                ):
                     setattr(pkg, key, value)
                 else:
                     self.diags.warning("W107", f"unknown key '{key}' in @pkginfo", info.span)
         platform = an.find(main.annos, "platform_property")
         if platform is not None:
             for key, value in _pairs(platform):
-                if key in ("multicast_group_table_size", "multicast_group_table_total_replicas",
-                           "multicast_group_table_max_replicas_per_entry") and isinstance(value, int):
+                if key in (
+                    "multicast_group_table_size",
+                    "multicast_group_table_total_replicas",
+                    "multicast_group_table_max_replicas_per_entry",
+                ) and isinstance(value, int):
                     setattr(pkg.platform_properties, key, value)
                 else:
                     self.diags.warning("W107", f"unknown key '{key}' in @platform_property", platform.span)
@@ -431,7 +462,9 @@ class P4InfoBuilder:
                     for pid, (p, a) in enumerate(zip(e.call.action.params, e.call.args, strict=True), 1):
                         if a is not None:
                             entry.action.action.params.add(
-                                param_id=pid, value=padded(self._number(a), control_width(base_type(p.type)) or 1))
+                                param_id=pid,
+                                value=padded(self._number(a), control_width(base_type(p.type)) or 1),
+                            )
                     entry.is_const = t.entries_const or e.const
                     if ranked:
                         entry.priority = len(t.entries) - i if t.entries_const else (e.priority or 1)
@@ -453,8 +486,11 @@ class P4InfoBuilder:
             value = 0 if isinstance(k, ir.RangeKey) else self._number(k) & ones
         kind = key.match_kind
         if kind == "range":
-            lo, hi = (self._number(k.lo) & ones, self._number(k.hi) & ones) if isinstance(k, ir.RangeKey) \
+            lo, hi = (
+                (self._number(k.lo) & ones, self._number(k.hi) & ones)
+                if isinstance(k, ir.RangeKey)
                 else (value, value)
+            )
             if (lo, hi) == (0, ones):
                 return
             m = entry.match.add(field_id=fid)
@@ -512,6 +548,3 @@ def text_of(message: p4i.P4Info | p4r.WriteRequest) -> str:
 
 def json_of(message: p4i.P4Info | p4r.WriteRequest) -> str:
     return json_format.MessageToJson(message, indent=1) + "\n"
-
-
-

@@ -9,7 +9,21 @@ from .. import annos as an
 from ..ast import Annotations
 from ..diag import fail
 from ..lexer import parse_int, string_value
-from ..types import BOOL, ERROR, Bits, Enum, NewType, SerEnum, Stack, Struct, Tuple, Type, Varbit, base_type, width_of
+from ..types import (
+    BOOL,
+    ERROR,
+    Bits,
+    Enum,
+    NewType,
+    SerEnum,
+    Stack,
+    Struct,
+    Tuple,
+    Type,
+    Varbit,
+    base_type,
+    width_of,
+)
 
 
 def translation(annos: Annotations) -> tuple[str, int] | None:
@@ -115,7 +129,11 @@ class TypeSpecs:
             if found is not None:
                 uri, width = found
                 if not isinstance(base_type(t), Bits):
-                    raise fail("E035", f"@p4runtime_translation needs an underlying bit<W>, not {base_type(t)}", t.span)
+                    raise fail(
+                        "E035",
+                        f"@p4runtime_translation needs an underlying bit<W>, not {base_type(t)}",
+                        t.span,
+                    )
                 spec.translated_type.uri = uri
                 if width == 0:
                     spec.translated_type.sdn_string.SetInParent()
@@ -147,8 +165,9 @@ class TypeSpecs:
         if name not in self.info.headers:
             spec = p4t.P4HeaderTypeSpec()
             for f in t.fields:
-                spec.members.add(name=an.external_name(f.name, f.annos),
-                                 type_spec=self.spec(base_type(f.type)).bitstring)
+                spec.members.add(
+                    name=an.external_name(f.name, f.annos), type_spec=self.spec(base_type(f.type)).bitstring
+                )
             self.info.headers[name].CopyFrom(spec)
         return name
 
@@ -158,8 +177,9 @@ class TypeSpecs:
             spec = p4t.P4HeaderUnionTypeSpec()
             for f in t.fields:
                 assert isinstance(f.type, Struct)
-                spec.members.add(name=an.external_name(f.name, f.annos),
-                                 header=p4t.P4NamedType(name=self._header(f.type)))
+                spec.members.add(
+                    name=an.external_name(f.name, f.annos), header=p4t.P4NamedType(name=self._header(f.type))
+                )
             self.info.header_unions[name].CopyFrom(spec)
         return name
 

@@ -13,7 +13,7 @@ from ..types import BOOL, Bits, SerEnum, Struct, Type, base_type
 from .actions import assign_op, builtin, source_info
 from .expr import hex_value
 from .externs import leaves
-from .layout import Json, LastPlace, scalar_width
+from .layout import HeaderPlace, Json, LastPlace, scalar_width
 
 if TYPE_CHECKING:
     from .bmv2 import Emitter
@@ -34,8 +34,11 @@ class ParserEmitter:
 
     def vset(self, v: ir.ValueSet, index: int) -> Json:
         t = base_type(v.type)
-        width = sum(_width(f.type) for f in t.fields) if isinstance(t, Struct) else (
-            sum(_width(x) for x in t.elems) if hasattr(t, "elems") else _width(t))
+        width = (
+            sum(_width(f.type) for f in t.fields)
+            if isinstance(t, Struct)
+            else (sum(_width(x) for x in t.elems) if hasattr(t, "elems") else _width(t))
+        )
         return {"name": v.name, "id": index, "compressed_bitwidth": width, "max_size": v.size}
 
     def _state(self, s: FlatState, index: int) -> Json:
@@ -50,7 +53,13 @@ class ParserEmitter:
         else:
             transitions = [x for c in t.cases for x in self._case(c, t)]
             key = [self._select_key(e) for e in t.select]
-        return {"name": s.name, "id": index, "parser_ops": ops, "transitions": transitions, "transition_key": key}
+        return {
+            "name": s.name,
+            "id": index,
+            "parser_ops": ops,
+            "transitions": transitions,
+            "transition_key": key,
+        }
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -71,7 +80,11 @@ class ParserEmitter:
         name = assign_op(s.target)
         if name == "assign":
             left = self.exprs.place_json(self.exprs.layout.place(s.target))
-            right = self.exprs.bool_data(s.value) if base_type(s.target.type) == BOOL else self.exprs.data(s.value)
+            right = (
+                self.exprs.bool_data(s.value)
+                if base_type(s.target.type) == BOOL
+                else self.exprs.data(s.value)
+            )
             return {"op": "set", "parameters": [left, right]}
         params = [self.exprs.target(s.target), self.exprs.target(s.value)]
         return _primitive({"op": name, "parameters": params})
@@ -94,11 +107,18 @@ class ParserEmitter:
         if isinstance(target, ir.ExternFunction):
             name = target.decl.name
             if name == "verify":
-                return {"op": "verify", "parameters": [self.exprs.value(self._arg(s, 0)),
-                                                       self.exprs.value(self._arg(s, 1))]}
+                return {
+                    "op": "verify",
+                    "parameters": [self.exprs.value(self._arg(s, 0)), self.exprs.value(self._arg(s, 1))],
+                }
             if name in ("assert", "assume"):
-                return _primitive({"op": name, "parameters": [self.exprs.bool_data(self._arg(s, 0))],
-                                   "source_info": source_info(s.span)})
+                return _primitive(
+                    {
+                        "op": name,
+                        "parameters": [self.exprs.bool_data(self._arg(s, 0))],
+                        "source_info": source_info(s.span),
+                    }
+                )
             if name == "log_msg":
                 return _primitive(self._log_msg(s))
             raise fail("E040", f"{name}() cannot be called in a parser on this target", s.span)
@@ -107,11 +127,15 @@ class ParserEmitter:
     def _log_msg(self, s: ir.CallStmt) -> Json:
         values: Json = {}
         if len(s.call.args) == 2:
-            values = [self.exprs.bool_data(e) if base_type(e.type) == BOOL else self.exprs.data(e)
-                      for e in leaves(self._arg(s, 1))]
-        return {"op": "log_msg", "parameters": [self.exprs.value(self._arg(s, 0)),
-                                                {"type": "parameters_vector", "value": values}],
-                "source_info": source_info(s.span)}
+            values = [
+                self.exprs.bool_data(e) if base_type(e.type) == BOOL else self.exprs.data(e)
+                for e in leaves(self._arg(s, 1))
+            ]
+        return {
+            "op": "log_msg",
+            "parameters": [self.exprs.value(self._arg(s, 0)), {"type": "parameters_vector", "value": values}],
+            "source_info": source_info(s.span),
+        }
 
     def _arg(self, s: ir.CallStmt, i: int) -> ir.Expr:
         e = s.call.args[i]
@@ -121,8 +145,9 @@ class ParserEmitter:
     def _extract(self, s: ir.CallStmt) -> Json:
         arg = s.call.args[0]
         if arg is None:
-            raise fail("E040", "extract(_) is not supported by the target", s.span,
-                       hint="use advance() to skip bits")
+            raise fail(
+                "E040", "extract(_) is not supported by the target", s.span, hint="use advance() to skip bits"
+            )
         p = self.exprs.layout.place(arg)
         if isinstance(p, LastPlace) and p.which == "next":
             if p.member is None:
@@ -130,10 +155,9 @@ class ParserEmitter:
             else:
                 param = {"type": "union_stack", "value": [p.stack.name, p.member]}
         else:
-            j = self.exprs.place_json(p)
-            if j["type"] != "header":
+            if not isinstance(p, HeaderPlace):
                 raise fail("E040", "extract() needs a header of a fixed place, or .next of a stack", s.span)
-            param = {"type": "regular", "value": j["value"]}
+            param = {"type": "regular", "value": p.name}
         if len(s.call.args) == 1:
             return {"op": "extract", "parameters": [param]}
         size = self.exprs.value(self._arg(s, 1))
@@ -143,7 +167,9 @@ class ParserEmitter:
 
     def _next(self, name: str, t: ir.Transition) -> str | None:
         if name == "reject":
-            self.top.diags.warning("W106", "the target treats a transition to reject as one to accept", t.span)
+            self.top.diags.warning(
+                "W106", "the target treats a transition to reject as one to accept", t.span
+            )
             return None
         return None if name == "accept" else name
 
@@ -175,8 +201,14 @@ class ParserEmitter:
                 mask = (mask << (8 * nbytes)) | (ones if m is None else m & ones)
                 masked = masked or m is not None
                 size += nbytes
-            out.append({"type": "hexstr", "value": hex_value(value, 8 * size),
-                        "mask": hex_value(mask, 8 * size) if masked else None, "next_state": nxt})
+            out.append(
+                {
+                    "type": "hexstr",
+                    "value": hex_value(value, 8 * size),
+                    "mask": hex_value(mask, 8 * size) if masked else None,
+                    "next_state": nxt,
+                }
+            )
         return out
 
     def _combinations(self, c: ir.SelectCase, t: ir.Transition) -> list[list[tuple[int, int | None]]]:
@@ -236,5 +268,3 @@ def _width(t: Type) -> int:
 
 def _primitive(j: Json) -> Json:
     return {"op": "primitive", "parameters": [j]}
-
-

@@ -49,7 +49,8 @@ def _self_contained(s: ir.Stmt) -> bool:
         if isinstance(x, ir.CallStmt) and isinstance(x.call.target, (ir.ApplyTable, ir.CallAction)):
             return False
         if isinstance(x, (ir.If, ir.Switch)) and isinstance(
-                x.cond if isinstance(x, ir.If) else x.expr, ir.ApplyResult):
+            x.cond if isinstance(x, ir.If) else x.expr, ir.ApplyResult
+        ):
             return False
     return True
 
@@ -120,8 +121,11 @@ class PipelineEmitter:
         if isinstance(s, ir.Leave):
             return self.labels[s.label]
         if isinstance(s, ir.For):
-            raise fail("E040", "a loop that applies tables or calls actions must have bounds known at compile time",
-                       s.span)
+            raise fail(
+                "E040",
+                "a loop that applies tables or calls actions must have bounds known at compile time",
+                s.span,
+            )
         raise fail("E040", "this statement is not supported in a control", s.span)
 
     def _if(self, s: ir.If, after: Node) -> Node:
@@ -136,9 +140,16 @@ class PipelineEmitter:
         if yes == no:
             return yes
         name = self.top.fresh("node")
-        self.conditionals.append({
-            "name": name, "id": self.top.next_conditional(), "source_info": source_info(s.cond.span),
-            "expression": self.top.exprs.value(s.cond), "true_next": yes, "false_next": no})
+        self.conditionals.append(
+            {
+                "name": name,
+                "id": self.top.next_conditional(),
+                "source_info": source_info(s.cond.span),
+                "expression": self.top.exprs.value(s.cond),
+                "true_next": yes,
+                "false_next": no,
+            }
+        )
         return name
 
     def _switch(self, s: ir.Switch, after: Node) -> Node:
@@ -165,8 +176,13 @@ class PipelineEmitter:
         known = self.nodes.get(table)
         if known is not None:
             if known["next_tables"] != nexts or known["base_default_next"] != base:
-                raise fail("E040", f"table {table.name} is applied in several places that go on differently, which "
-                                   f"the target does not support", span, hint="declare a second table")
+                raise fail(
+                    "E040",
+                    f"table {table.name} is applied in several places that go on differently, which "
+                    f"the target does not support",
+                    span,
+                    hint="declare a second table",
+                )
             return table.name
         self.nodes[table] = self.tables.emit(table, nexts, base)
         return table.name
@@ -208,5 +224,3 @@ def _hidden_name(span: Span) -> str:
     if not word:
         return "act"
     return f"{word}{'l' if word[-1].isdigit() else ''}{span.line}"
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import annos as an
 from .. import ir
 from ..check.fold import as_int
 from ..diag import fail
@@ -38,7 +39,9 @@ class TableEmitter:
         if counters is not None:
             self._direct(table, counters, "direct_counter")
         timeout = table.props.get("support_timeout")
-        j["support_timeout"] = timeout is not None and isinstance(timeout.value, ir.Lit) and bool(timeout.value.value)
+        j["support_timeout"] = (
+            timeout is not None and isinstance(timeout.value, ir.Lit) and bool(timeout.value.value)
+        )
         meters = table.props.get("meters")
         j["direct_meters"] = None if meters is None else self._direct(table, meters, "direct_meter").name
         j["action_ids"] = [self.top.action_id(r.action) for r in table.actions]
@@ -47,18 +50,28 @@ class TableEmitter:
         j["next_tables"] = nexts
         if table.default is not None and simple:
             j["default_entry"] = {
-                "action_id": self.top.action_id(table.default.action), "action_const": table.default_const,
-                "action_data": self._data(table.default), "action_entry_const": table.default_const}
+                "action_id": self.top.action_id(table.default.action),
+                "action_const": table.default_const,
+                "action_data": self._data(table.default),
+                "action_entry_const": table.default_const,
+            }
         elif table.default is not None and table.default.action.name != "NoAction":
-            self.top.diags.warning("W106", f"table {table.name}: default_action is ignored, because it has an "
-                                           f"implementation", table.span)
+            self.top.diags.warning(
+                "W106",
+                f"table {table.name}: default_action is ignored, because it has an implementation",
+                table.span,
+            )
         if table.entries:
             j["entries"] = [self._entry(table, e, i) for i, e in enumerate(table.entries)]
         return j
 
     def _direct(self, table: ir.Table, p: ir.Property, kind: str) -> ir.Instance:
         e = p.value
-        if not isinstance(e, ir.InstanceRef) or not isinstance(e.type, ExternType) or e.type.decl.name != kind:
+        if (
+            not isinstance(e, ir.InstanceRef)
+            or not isinstance(e.type, ExternType)
+            or e.type.decl.name != kind
+        ):
             raise fail("E031", f"property '{p.name}' must name a {kind}", p.span)
         other = self.top.direct_tables.get(e.inst)
         if other is not None and other is not table:
@@ -82,7 +95,9 @@ class TableEmitter:
     def _match_type(self, table: ir.Table) -> str:
         kinds = [k.match_kind for k in table.keys]
         if kinds.count("lpm") > 1:
-            raise fail("E040", f"table {table.name} has several lpm keys; the target supports one", table.span)
+            raise fail(
+                "E040", f"table {table.name} has several lpm keys; the target supports one", table.span
+            )
         if "range" in kinds:
             return "range"
         if "ternary" in kinds or "optional" in kinds:
@@ -96,7 +111,11 @@ class TableEmitter:
         selector_keys = [k for k in table.keys if k.match_kind == "selector"]
         if p is None:
             if selector_keys:
-                raise fail("E031", f"table {table.name} has selector keys but no action_selector", table.span)
+                self.top.diags.warning(
+                    "W106",
+                    f"table {table.name} has selector keys but no action_selector, so they are ignored",
+                    table.span,
+                )
             j["type"] = "simple"
             return True
         e = p.value
@@ -107,8 +126,12 @@ class TableEmitter:
         j["type"] = "indirect" if kind == "action_profile" else "indirect_ws"
         j["action_profile"] = inst.name
         size = inst.args[0 if kind == "action_profile" else 1]
-        profile: Json = {"name": inst.name, "id": 0, "source_info": source_info(inst.span),
-                         "max_size": (as_int(size) if size is not None else 0) or 0}
+        profile: Json = {
+            "name": inst.name,
+            "id": 0,
+            "source_info": source_info(inst.span),
+            "max_size": (as_int(size) if size is not None else 0) or 0,
+        }
         if kind == "action_selector":
             algo = inst.args[0]
             assert isinstance(algo, ir.EnumLit)
@@ -117,8 +140,11 @@ class TableEmitter:
         known = next((x for x in self.profiles if x["name"] == inst.name), None)
         if known is not None:
             if known.get("selector") != profile.get("selector"):
-                raise fail("E040", f"action selector {inst.name} is used by tables with different selector keys",
-                           table.span)
+                raise fail(
+                    "E040",
+                    f"action selector {inst.name} is used by tables with different selector keys",
+                    table.span,
+                )
             return False
         profile["id"] = self.top.next_profile()
         self.profiles.append(profile)
@@ -137,7 +163,9 @@ class TableEmitter:
                 continue
             n = self.constant(a)
             if n is None:
-                raise fail("E025", "arguments of a default action or entry must be known at compile time", call.span)
+                raise fail(
+                    "E025", "arguments of a default action or entry must be known at compile time", call.span
+                )
             out.append(hex_value(n))
         return out
 
@@ -154,10 +182,17 @@ class TableEmitter:
         for k, key in zip(e.keys, table.keys, strict=True):
             if key.match_kind != "selector":
                 keys.append(self._entry_key(k, key))
-        priority = index + 1
-        return {"source_info": source_info(e.span), "match_key": keys,
-                "action_entry": {"action_id": self.top.action_id(e.call.action), "action_data": self._data(e.call)},
-                "priority": priority}
+        marked = an.find(e.annos, "priority")
+        priority = index + 1 if marked is None else an.int_arg(marked)
+        return {
+            "source_info": source_info(e.span),
+            "match_key": keys,
+            "action_entry": {
+                "action_id": self.top.action_id(e.call.action),
+                "action_data": self._data(e.call),
+            },
+            "priority": priority,
+        }
 
     def _number(self, e: ir.Expr) -> int:
         n = self.constant(e)

@@ -14,7 +14,6 @@ from .flat import FlatControl
 from .inline import Frame, Inliner, Names, invalidate, qualified, scoped
 from .tree import walk_stmts
 
-
 #: A declaration, or the list of what an instance declares.
 _Ordered = ir.Decl | list["_Ordered"]
 
@@ -54,12 +53,10 @@ class ControlFlattener(Inliner):
         frame = Frame(decl.name)
         for p, a in zip(decl.params, args, strict=True):
             frame.env[p] = a
-        for p, c in zip(decl.cparams, inst.args, strict=True):
-            if c is not None:
-                frame.env[p] = c
         frame.ret_label = self.label()
         self.frame = frame
         self.out = []
+        self.bind_constructor(frame, decl.cparams, inst.args)
         self._locals(frame, decl)
         assert decl.body is not None
         body = ir.Block(decl.body.span, (*self.out, *self.captured(decl.body.items).items))
@@ -126,11 +123,37 @@ class ControlFlattener(Inliner):
         outer, self.frame = self.frame, frame
         args = tuple(None if a is None else self._const_arg(a) for a in d.args)
         self.frame = outer
-        made = ir.Instance(qualified(frame.path, d) if name is None else name, d.span, d.annos, d.type, d.ctor,
-                           args, d.functions, d.used)
+        made = ir.Instance(
+            qualified(frame.path, d) if name is None else name,
+            d.span,
+            d.annos,
+            d.type,
+            d.ctor,
+            args,
+            d.functions,
+            d.used,
+        )
         if isinstance(made.type, ExternType):
             self._order.append(made)
         return made
+
+    def bind_constructor(
+        self, frame: Frame, params: Sequence[ir.VarSym], args: Sequence[ir.Expr | None]
+    ) -> None:
+        """Give constructor parameters their values; an instance made in the argument belongs to `frame`."""
+        for p, a in zip(params, args, strict=True):
+            if a is None:
+                continue
+            if isinstance(a, ir.Call) and isinstance(a.target, ir.Construct):
+                inst = a.target.inst
+                named = ir.Instance(p.name, inst.span, inst.annos, inst.type, inst.ctor, inst.args)
+                made = self.extern_instance(frame, named)
+                if isinstance(made.type, BlockType):
+                    self._lists[made] = []
+                    self._order.append(self._lists[made])
+                    self._applies[made] = 2  # not counted: parameters are copied
+                a = ir.InstanceRef(a.span, made.type, made)
+            frame.env[p] = a
 
     def _const_arg(self, a: ir.Expr) -> ir.Expr:
         if isinstance(a, ir.Call) and isinstance(a.target, ir.Construct):
@@ -138,7 +161,7 @@ class ControlFlattener(Inliner):
         return self.expr(a)
 
     def apply_block(self, call: ir.Call, inst: ir.Instance) -> None:
-        known = self.frame.instances.get(inst)
+        known = self.frame.instances.get(inst) or (inst if inst in self._lists else None)
         if known is None:  # applied by its type's name: an instance of its own
             self._local_instance(self.frame, inst)
             known = self.frame.instances[inst]
@@ -151,15 +174,16 @@ class ControlFlattener(Inliner):
         once = self._applies.get(known, 1) <= 1
         if frame is None:
             frame = Frame(known.name)
-            for p, c in zip(decl.cparams, known.args, strict=True):
-                if c is not None:
-                    frame.env[p] = c
+            self.bind_constructor(frame, decl.cparams, known.args)
             self._sub_frames[known] = frame
             first = True
         else:
             first = False
-        post = self.bind(frame, decl.params, args, call.span, isolated=True) if once or first and once \
+        post = (
+            self.bind(frame, decl.params, args, call.span, isolated=True)
+            if once or (first and once)
             else self._rebind(frame, decl, args, call.span, first)
+        )
         outer, self.frame = self.frame, frame
         order, self._order = self._order, self._lists[known]
         if first:
@@ -217,14 +241,22 @@ class ControlFlattener(Inliner):
         shell = self._resolve_action(a)
         self._used.add(shell)
         if shell.body is None:
-            params = tuple(ir.VarSym(an.external_name(p.name, p.annos), p.span, p.annos, p.type, "action_param")
-                           for p in a.params if not p.direction)
+            params = tuple(
+                ir.VarSym(an.external_name(p.name, p.annos), p.span, p.annos, p.type, "action_param")
+                for p in a.params
+                if not p.direction
+            )
             shell.params = params
-            self._action_body(shell, a, [], dict(zip((p for p in a.params if not p.direction), params, strict=True)))
+            self._action_body(
+                shell, a, [], dict(zip((p for p in a.params if not p.direction), params, strict=True))
+            )
         return shell
 
     def _action_body(
-        self, flat: ir.Action, a: ir.Action, args: list[tuple[ir.VarSym, ir.Expr | None]],
+        self,
+        flat: ir.Action,
+        a: ir.Action,
+        args: list[tuple[ir.VarSym, ir.Expr | None]],
         plain: dict[ir.VarSym, ir.VarSym],
     ) -> None:
         """Inline the body of `a` into `flat`; `args` are bound inside it, `plain` stay parameters."""
@@ -253,7 +285,10 @@ class ControlFlattener(Inliner):
         shell = self._resolve_action(a)
         rest = [p for p in a.params if p not in params]
         flat = ir.Action(shell.name, a.span, a.annos, ())
-        plain = {p: ir.VarSym(an.external_name(p.name, p.annos), p.span, p.annos, p.type, "action_param") for p in rest}
+        plain = {
+            p: ir.VarSym(an.external_name(p.name, p.annos), p.span, p.annos, p.type, "action_param")
+            for p in rest
+        }
         flat.params = tuple(plain.values())
         self._action_frames[flat] = self._action_frames[shell]
         home = _list_with(self._top_order, shell)
@@ -267,7 +302,9 @@ class ControlFlattener(Inliner):
         if self.in_action:
             self._inline_action(s, action, args)
             return
-        flat = self.specialized(action, args, list(action.params)) if action.params else self.use_action(action)
+        flat = (
+            self.specialized(action, args, list(action.params)) if action.params else self.use_action(action)
+        )
         self.out.append(ir.CallStmt(s.span, ir.Call(s.call.span, s.call.type, ir.CallAction(flat), ())))
 
     def _inline_action(self, s: ir.CallStmt, a: ir.Action, args: list[ir.Expr | None]) -> None:
@@ -320,8 +357,11 @@ class ControlFlattener(Inliner):
         flat_of: dict[ir.Action, ir.Action] = {}
         for r in decl.actions:
             bound = [p for p in r.action.params if p.direction]
-            flat = self.use_action(r.action) if not bound else self.specialized(
-                r.action, [None if a is None else self.expr(a) for a in r.args], bound)
+            flat = (
+                self.use_action(r.action)
+                if not bound
+                else self.specialized(r.action, [None if a is None else self.expr(a) for a in r.args], bound)
+            )
             flat_of[r.action] = flat
             frame.actions.setdefault(r.action, flat)
             table.actions.append(ir.ActionRef(flat, (), r.annos, r.span))
@@ -331,10 +371,18 @@ class ControlFlattener(Inliner):
         table.default_const = decl.default_const
         if decl.entries is not None:
             table.entries = [
-                ir.Entry(tuple(self.expr(k) for k in e.keys),
-                         ir.ActionCall(flat_of[e.call.action], tuple(self._opt(a) for a in e.call.args), e.call.span),
-                         e.priority, e.const, e.annos, e.span)
-                for e in decl.entries]
+                ir.Entry(
+                    tuple(self.expr(k) for k in e.keys),
+                    ir.ActionCall(
+                        flat_of[e.call.action], tuple(self._opt(a) for a in e.call.args), e.call.span
+                    ),
+                    e.priority,
+                    e.const,
+                    e.annos,
+                    e.span,
+                )
+                for e in decl.entries
+            ]
         table.entries_const = decl.entries_const
         table.size = decl.size
         for name, p in decl.props.items():
@@ -350,11 +398,17 @@ class ControlFlattener(Inliner):
         if isinstance(e, ir.Call) and isinstance(e.target, ir.Construct):
             anno = an.find(p.annos, "name")
             inst = e.target.inst
-            name = an.string_arg(anno) if anno is not None else self.names.fresh(
-                "action_profile" if p.name == "implementation" else p.name)
+            name = (
+                an.string_arg(anno)
+                if anno is not None
+                else self.names.fresh("action_profile" if p.name == "implementation" else p.name)
+            )
             # As in p4c, the name of an instance made in a property has no path before it.
-            made = self.extern_instance(frame, ir.Instance(name, inst.span, p.annos, inst.type, inst.ctor, inst.args),
-                                        name.removeprefix("."))
+            made = self.extern_instance(
+                frame,
+                ir.Instance(name, inst.span, p.annos, inst.type, inst.ctor, inst.args),
+                name.removeprefix("."),
+            )
             return ir.InstanceRef(e.span, e.type, made)
         return self.expr(e)
 
@@ -385,8 +439,11 @@ def simple_key(e: ir.Expr) -> bool:
     """Can the target match on `e` directly: a field, or the validity of a header?"""
     if isinstance(e, ir.Call) and isinstance(e.target, ir.Builtin) and e.target.name == "isValid":
         return _static_path(e.target.base) and getattr(e.target.base.type, "kind", "") == "header"
-    return isinstance(e, (ir.Field, ir.Var)) and _static_path(e) and not (
-        isinstance(e, ir.Var) and e.sym.kind == "action_param")
+    return (
+        isinstance(e, (ir.Field, ir.Var))
+        and _static_path(e)
+        and not (isinstance(e, ir.Var) and e.sym.kind == "action_param")
+    )
 
 
 def _static_path(e: ir.Expr) -> bool:
@@ -395,5 +452,3 @@ def _static_path(e: ir.Expr) -> bool:
             return False
         e = e.base
     return isinstance(e, ir.Var)
-
-

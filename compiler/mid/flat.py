@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import ir
+from ..source import Span
 from .inline import Names
 
 
@@ -29,7 +30,7 @@ class FlatState:
     """`next` of a transition names a state, ``accept`` or ``reject``."""
 
     name: str
-    span: ir.Span
+    span: Span
     body: list[ir.Stmt]
     transition: ir.Transition
 

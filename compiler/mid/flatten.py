@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .. import ir
 from ..diag import Diagnostics, fail
+from ..source import Span
 from ..types import BlockType, Struct, Type
 from .flat import FlatProgram
 from .inline import Frame, Names
@@ -25,7 +26,7 @@ def _blocks(main: ir.Instance) -> list[ir.Instance]:
     return out
 
 
-def _named_struct(t: Type, what: str, span: ir.Span) -> Struct:
+def _named_struct(t: Type, what: str, span: Span) -> Struct:
     if not isinstance(t, Struct) or t.kind != "struct":
         raise fail("E042", f"the {what} type of V1Switch must be a struct, not {t}", span)
     return t
@@ -37,8 +38,12 @@ def flatten(program: ir.Program, diags: Diagnostics) -> FlatProgram:
     if main is None:
         raise fail("E042", "the program has no 'main' package", hint="end it with V1Switch(...) main;")
     if not isinstance(main.type, BlockType) or main.type.proto.name != "V1Switch" or len(main.args) != 6:
-        raise fail("E042", f"'main' must be a V1Switch of v1model, not {main.type}", main.span,
-                   hint="include <v1model.p4> and end the program with V1Switch(...) main;")
+        raise fail(
+            "E042",
+            f"'main' must be a V1Switch of v1model, not {main.type}",
+            main.span,
+            hint="include <v1model.p4> and end the program with V1Switch(...) main;",
+        )
     blocks = _blocks(main)
     params = blocks[0].ctor.params
     headers = ir.VarSym("hdr", main.span, (), _named_struct(params[1].type, "headers", params[1].span))
@@ -66,16 +71,20 @@ def flatten(program: ir.Program, diags: Diagnostics) -> FlatProgram:
     egress = f.control("egress", blocks[3], hms)
     compute = f.control("compute", blocks[4], hms[:2])
     deparser = f.control("deparser", blocks[5], [var(packet_out), hms[0]])
-    return FlatProgram(headers, meta, std, parser, verify, ingress, egress, compute, deparser, f.externs, program,
-                       names)
+    return FlatProgram(
+        headers, meta, std, parser, verify, ingress, egress, compute, deparser, f.externs, program, names
+    )
 
 
-def _check_headers(t: Type, span: ir.Span) -> None:
+def _check_headers(t: Type, span: Span) -> None:
     assert isinstance(t, Struct)
     for field in t.fields:
         inner = field.type
         while hasattr(inner, "elem"):
             inner = inner.elem
         if not isinstance(inner, Struct):
-            raise fail("E040", f"field '{field.name}' of {t}: the headers struct holds headers, stacks and unions only",
-                       field.span)
+            raise fail(
+                "E040",
+                f"field '{field.name}' of {t}: the headers struct holds headers, stacks and unions only",
+                field.span,
+            )

@@ -134,7 +134,7 @@ class Inliner:
         done: dict[int, ir.Expr] = {}
         for i, c in enumerate(operands):
             made = self.expr(c)
-            later = any(has_effects(x) for x in operands[i + 1:])
+            later = any(has_effects(x) for x in operands[i + 1 :])
             if later and next(reads(made), None) is not None:
                 made = self.temp(made)
             done[i] = made
@@ -190,8 +190,13 @@ class Inliner:
             return self.function(e, target.function)
         made = rebuild(e, self.expr)
         if isinstance(made, ir.Call) and self.frame.types:
-            made = ir.Call(made.span, self.type(made.type), made.target, made.args,
-                           tuple(self.type(t) for t in made.targs))
+            made = ir.Call(
+                made.span,
+                self.type(made.type),
+                made.target,
+                made.args,
+                tuple(self.type(t) for t in made.targs),
+            )
         return made
 
     def enter(self, what: object, name: str, span: Span) -> None:
@@ -231,14 +236,19 @@ class Inliner:
                 out.append(None)
                 continue
             made = self.expr(a)
-            later = any(x is not None and has_effects(x) for x in args[i + 1:])
+            later = any(x is not None and has_effects(x) for x in args[i + 1 :])
             if later and root(made) is None and next(reads(made), None) is not None:
                 made = self.temp(made)
             out.append(made)
         return out
 
     def bind(
-        self, inner: Frame, params: Sequence[ir.VarSym], args: Sequence[ir.Expr | None], span: Span, *,
+        self,
+        inner: Frame,
+        params: Sequence[ir.VarSym],
+        args: Sequence[ir.Expr | None],
+        span: Span,
+        *,
         isolated: bool,
     ) -> list[ir.Stmt]:
         """Give `params` their arguments in `inner`; returns what copies results out.
@@ -254,6 +264,10 @@ class Inliner:
                 continue
             if isinstance(a.type, (ExternType, BlockType)) or isinstance(a, (ir.Lit, ir.EnumLit)):
                 inner.env[p] = a
+                continue
+            if not p.used and p.direction != "out":
+                v = self.new_var(p.name, t, span)
+                inner.env[p] = ir.Var(span, t, v)
                 continue
             others = [x for k, x in enumerate(args) if k != i and x is not None]
             if isolated and self._in_place(p, a, params, others):
@@ -359,15 +373,25 @@ class Inliner:
         else:
             expr = self.expr(s.expr)
         cases = tuple(
-            ir.SwitchCase(c.labels, tuple(self.frame.actions.get(a, a) for a in c.actions), c.default,
-                          self.captured(c.body.items) if c.body is not None else None, c.span)
-            for c in s.cases)
+            ir.SwitchCase(
+                c.labels,
+                tuple(self.frame.actions.get(a, a) for a in c.actions),
+                c.default,
+                self.captured(c.body.items) if c.body is not None else None,
+                c.span,
+            )
+            for c in s.cases
+        )
         self.out.append(ir.Switch(s.span, expr, cases))
 
     def _for(self, s: ir.For) -> None:
         if has_effects(s.cond):
-            raise fail("E040", "calls in the condition of a loop are not supported", s.cond.span,
-                       hint="assign the result to a variable in the loop")
+            raise fail(
+                "E040",
+                "calls in the condition of a loop are not supported",
+                s.cond.span,
+                hint="assign the result to a variable in the loop",
+            )
         init: list[ir.Stmt] = []
         outer, self.out = self.out, init
         for x in s.init:
@@ -393,6 +417,11 @@ class Inliner:
             self.out.append(ir.CallStmt(s.span, self.apply_table(s.call)))
         elif isinstance(target, ir.ApplyBlock):
             self.apply_block(s.call, target.inst)
+        elif isinstance(target, ir.ApplyParam):
+            arg = self.frame.env.get(target.param)
+            if not isinstance(arg, ir.InstanceRef):
+                raise fail("E040", f"'{target.param.name}' is not known at compile time", s.span)
+            self.apply_block(s.call, arg.inst)
         else:
             call = self.call(s.call)
             if isinstance(call, ir.Call):
@@ -410,7 +439,11 @@ class Inliner:
                 if isinstance(call.target, ir.ExternMethod) and isinstance(call.target.obj.type, ExternType):
                     obj = call.target.obj.type
                     outer = dict(zip(obj.decl.tparams, obj.args, strict=False))
-                decl = call.target.decl if isinstance(call.target, (ir.ExternMethod, ir.ExternFunction)) else None
+                decl = (
+                    call.target.decl
+                    if isinstance(call.target, (ir.ExternMethod, ir.ExternFunction))
+                    else None
+                )
                 if decl is not None:
                     outer.update(zip(decl.tparams, call.targs, strict=False))
                 v = self.new_var(p.name, substitute(p.type, outer), call.span)
@@ -431,7 +464,7 @@ class Inliner:
 
 
 def _spine(e: ir.Expr) -> list[ir.Expr]:
-    out = []
+    out: list[ir.Expr] = []
     while isinstance(e, (ir.Field, ir.Index, ir.Slice, ir.StackMember)):
         out.append(e)
         e = e.base

@@ -82,8 +82,11 @@ class Unroller:
         values: list[ir.Expr] = []
         if isinstance(c, ir.RangeKey):
             lo, hi = c.lo, c.hi
-            if not (isinstance(lo, ir.Lit) and isinstance(hi, ir.Lit)
-                    and int(hi.value) - int(lo.value) < MAX_ITERATIONS):
+            if not (
+                isinstance(lo, ir.Lit)
+                and isinstance(hi, ir.Lit)
+                and int(hi.value) - int(lo.value) < MAX_ITERATIONS
+            ):
                 return self._range_loop(s, c)
             values = [ir.Lit(c.span, s.target.type, i) for i in range(int(lo.value), int(hi.value) + 1)]
         elif isinstance(c, ir.Aggregate):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ir
-from ..check.fold import fold
+from ..check.fold import as_int, fold
 from ..diag import fail
 from ..source import Span
-from ..types import BOOL, VOID, Bits, Stack, Struct, Tuple, Type, base_type
+from ..types import BOOL, VOID, Bits, Stack, Struct, Tuple, Type, base_type, width_of
 from .inline import Names, invalidate
 from .tree import overlap, reads, rebuild, walk
 
@@ -83,8 +83,11 @@ class Lowerer:
     def _switch(self, s: ir.Switch, out: list[ir.Stmt]) -> None:
         if isinstance(s.expr, ir.ApplyResult):
             cases = tuple(
-                ir.SwitchCase(c.labels, c.actions, c.default, None if c.body is None else self.block(c.body), c.span)
-                for c in s.cases)
+                ir.SwitchCase(
+                    c.labels, c.actions, c.default, None if c.body is None else self.block(c.body), c.span
+                )
+                for c in s.cases
+            )
             out.append(ir.Switch(s.span, s.expr, cases))
             return
         value = self.expr(s.expr, out)
@@ -116,7 +119,15 @@ class Lowerer:
             if target.name == "setValid" and isinstance(t, Struct):
                 out.append(ir.CallStmt(s.span, ir.Call(s.span, VOID, ir.Builtin("setValid", base), ())))
                 return
-            out.append(ir.CallStmt(s.span, ir.Call(s.span, call.type, ir.Builtin(target.name, base), call.args)))
+            out.append(
+                ir.CallStmt(s.span, ir.Call(s.span, call.type, ir.Builtin(target.name, base), call.args))
+            )
+            return
+        if _is_lookahead(call):  # must still fail on a short packet
+            width = width_of(call.type)
+            if width:
+                bits = Bits(width)
+                self.temp(ir.Call(call.span, bits, target, (), (bits,)), out, "lookahead")
             return
         args: list[ir.Expr | None] = []
         params = ir.call_params(target)
@@ -128,7 +139,10 @@ class Lowerer:
             elif p is not None and p.direction in ("out", "inout"):
                 args.append(self._out_arg(self.lvalue(a, out), p.direction, out, post))
             else:
-                args.append(self.expr(a, out, top=True))
+                value = self.expr(a, out, top=True)
+                if _is_advance(call) and not isinstance(value, (ir.Lit, ir.Var, ir.Field)):
+                    value = self.temp(value, out)
+                args.append(value)
         out.append(ir.CallStmt(s.span, ir.Call(call.span, call.type, target, tuple(args), call.targs)))
         for x in post:
             self.stmt(x, out)
@@ -162,8 +176,11 @@ class Lowerer:
         if isinstance(value, ir.Aggregate):
             self._assign_aggregate(span, target, value, out)
             return
-        if isinstance(t, (Struct, Tuple)) and not _is_lookahead(value) and (
-                not isinstance(t, Struct) or t.kind == "struct"):
+        if (
+            isinstance(t, (Struct, Tuple))
+            and not _is_lookahead(value)
+            and (not isinstance(t, Struct) or t.kind == "struct")
+        ):
             for part, item in zip(parts(target), parts(value), strict=True):
                 self.assign(span, part, item, out)
             return
@@ -181,7 +198,7 @@ class Lowerer:
         t = base_type(target.type)
         targets = parts(target)
         items = list(value.items)
-        if any(overlap(x, r) for i, x in enumerate(targets) for v in items[i + 1:] for r in reads(v)):
+        if any(overlap(x, r) for i, x in enumerate(targets) for v in items[i + 1 :] for r in reads(v)):
             items = [v if isinstance(v, (ir.Lit, ir.EnumLit)) else self.temp(v, out) for v in items]
         if isinstance(t, Struct) and t.kind == "header":
             out.append(ir.CallStmt(span, ir.Call(span, VOID, ir.Builtin("setValid", target), ())))
@@ -207,8 +224,6 @@ class Lowerer:
 
     def _lookahead_struct(self, span: Span, target: ir.Expr, value: ir.Expr, out: list[ir.Stmt]) -> None:
         """Look ahead at all bits at once, then cut them into the fields."""
-        from ..types import width_of
-
         assert isinstance(value, ir.Call)
         width = width_of(value.type) or 0
         bits = Bits(width)
@@ -223,11 +238,11 @@ class Lowerer:
     def _cut(self, span: Span, target: ir.Expr, ref: ir.Expr, top: int, out: list[ir.Stmt]) -> int:
         for part in parts(target):
             pt = base_type(part.type)
-            if isinstance(pt, (Struct, Tuple)):
+            if isinstance(pt, (Struct, Tuple, Stack)):
+                if isinstance(pt, Struct) and pt.kind == "header":
+                    out.append(ir.CallStmt(span, ir.Call(span, VOID, ir.Builtin("setValid", part), ())))
                 top = self._cut(span, part, ref, top, out)
                 continue
-            from ..types import width_of
-
             width = width_of(pt) or 0
             piece: ir.Expr = ir.Slice(span, Bits(width), ref, top - 1, top - width)
             if pt != piece.type:
@@ -253,10 +268,20 @@ class Lowerer:
                 left, right = self.expr(e.left, out), self.expr(e.right, out)
                 same = self._equal(e.span, left, right, t, out)
                 return same if e.op == "==" else fold(ir.Unary(e.span, BOOL, "!", same))
+        if isinstance(e, ir.Binary):
+            return reduced(rebuild(e, lambda x: self.expr(x, out)))
         if isinstance(e, ir.Field) and isinstance(e.base, ir.Mux):
             m = e.base
-            return self.expr(ir.Mux(e.span, e.type, m.cond, ir.Field(e.span, e.type, m.yes, e.name),
-                                    ir.Field(e.span, e.type, m.no, e.name)), out)
+            return self.expr(
+                ir.Mux(
+                    e.span,
+                    e.type,
+                    m.cond,
+                    ir.Field(e.span, e.type, m.yes, e.name),
+                    ir.Field(e.span, e.type, m.no, e.name),
+                ),
+                out,
+            )
         return rebuild(e, lambda x: self.expr(x, out))
 
     def _equal(self, span: Span, a: ir.Expr, b: ir.Expr, t: Type, out: list[ir.Stmt]) -> ir.Expr:
@@ -287,6 +312,27 @@ class Lowerer:
         return tests
 
 
+def reduced(e: ir.Expr) -> ir.Expr:
+    """`e` without operations that a constant operand makes trivial."""
+    if not isinstance(e, ir.Binary):
+        return e
+    left, right, op = as_int(e.left), as_int(e.right), e.op
+    if left == 0 and op in ("&", "*", "<<", ">>", "/", "%") and e.left.type == e.type:
+        return e.left
+    if right == 0:
+        if op in ("+", "-", "|", "^", "<<", ">>", "|+|", "|-|"):
+            return e.left
+        if op in ("&", "*"):
+            return ir.Lit(e.span, e.type, 0)
+    if left == 0 and op in ("+", "|", "^", "|+|"):
+        return e.right
+    if right == 1 and op in ("*", "/"):
+        return e.left
+    if left == 1 and op == "*":
+        return e.right
+    return e
+
+
 def parts(e: ir.Expr) -> list[ir.Expr]:
     """Elements of a struct, header, tuple or stack value."""
     if isinstance(e, ir.Aggregate):
@@ -314,7 +360,15 @@ def _all(tests: list[ir.Expr], span: Span) -> ir.Expr:
 
 
 def _is_lookahead(e: ir.Expr) -> bool:
-    return isinstance(e, ir.Call) and isinstance(e.target, ir.ExternMethod) and e.target.decl.name == "lookahead"
+    return (
+        isinstance(e, ir.Call) and isinstance(e.target, ir.ExternMethod) and e.target.decl.name == "lookahead"
+    )
+
+
+def _is_advance(e: ir.Expr) -> bool:
+    return (
+        isinstance(e, ir.Call) and isinstance(e.target, ir.ExternMethod) and e.target.decl.name == "advance"
+    )
 
 
 def _runtime_index(e: ir.Expr) -> bool:
@@ -328,5 +382,3 @@ def _runtime_index(e: ir.Expr) -> bool:
 def count_nodes(e: ir.Expr) -> int:
     """Size of an expression, for tests and dumps."""
     return sum(1 for _ in walk(e))
-
-

@@ -62,7 +62,9 @@ class ParserFlattener(ControlFlattener):
                     self._state_names.add(start)
                     names[s.name] = start
             else:
-                names[s.name] = self._fresh_state(prefix + s.name if s.name != "start" else prefix + "start_loop")
+                names[s.name] = self._fresh_state(
+                    prefix + s.name if s.name != "start" else prefix + "start_loop"
+                )
         if init and looping:
             self._state_names.add(start)
             self.states.append(FlatState(start, decl.span, init, ir.Transition(decl.span, names["start"])))
@@ -107,7 +109,9 @@ class ParserFlattener(ControlFlattener):
             final = ir.Transition(t.span, names[t.state])
         else:
             select = tuple(self._select_expr(e) for e in t.select)
-            cases = tuple(ir.SelectCase(tuple(self.expr(k) for k in c.keys), names[c.state], c.span) for c in t.cases)
+            cases = tuple(
+                ir.SelectCase(tuple(self.expr(k) for k in c.keys), names[c.state], c.span) for c in t.cases
+            )
             final = ir.Transition(t.span, None, select, cases)
         before_select, self.out = self.out, saved
         self._split(names[s.name], [*init, *body.items, *before_select], final, s.span, {})
@@ -124,7 +128,7 @@ class ParserFlattener(ControlFlattener):
         """Emit state `name`: `stmts`, then `final`; control flow inside becomes states."""
         done: list[ir.Stmt] = []
         for i, s in enumerate(stmts):
-            rest = stmts[i + 1:]
+            rest = stmts[i + 1 :]
             if isinstance(s, ir.Leave):
                 final, rest = ir.Transition(s.span, labels[s.label]), ()
                 break
@@ -167,8 +171,10 @@ class ParserFlattener(ControlFlattener):
         done = [*done, ir.Assign(s.cond.span, ref, s.cond)]
         yes = self._fresh_state(f"{name}_true")
         no = self._fresh_state(f"{name}_false") if s.other is not None else after
-        cases = (ir.SelectCase((ir.Lit(s.span, BOOL, True),), yes, s.span),
-                 ir.SelectCase((ir.AnyKey(s.span, BOOL),), no, s.span))
+        cases = (
+            ir.SelectCase((ir.Lit(s.span, BOOL, True),), yes, s.span),
+            ir.SelectCase((ir.AnyKey(s.span, BOOL),), no, s.span),
+        )
         self.states.append(FlatState(name, s.span, done, ir.Transition(s.span, None, (ref,), cases)))
         self._split(yes, [s.then], go, s.span, labels)
         if s.other is not None:
@@ -226,8 +232,11 @@ def _reachable(p: ir.Parser) -> set[str]:
 def select_simple(e: ir.Expr) -> bool:
     """Can the target select on `e` directly: a field or a plain lookahead?"""
     if isinstance(e, ir.Call):
-        return isinstance(e.target, ir.ExternMethod) and e.target.decl.name == "lookahead" \
+        return (
+            isinstance(e.target, ir.ExternMethod)
+            and e.target.decl.name == "lookahead"
             and not hasattr(e.type, "fields")
+        )
     x = e
     while isinstance(x, (ir.Field, ir.StackMember, ir.Index)):
         if isinstance(x, ir.Index) and not isinstance(x.index, ir.Lit):
@@ -236,6 +245,3 @@ def select_simple(e: ir.Expr) -> bool:
             return False
         x = x.base
     return isinstance(x, ir.Var) and not isinstance(e, ir.Index)
-
-
-

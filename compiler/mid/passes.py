@@ -51,8 +51,13 @@ def _each_body(program: FlatProgram, f: _StmtPass, diags: Diagnostics) -> FlatPr
     for s in program.parser.states:
         s.body = list(run(s.body, s.name, True))
     return dataclasses.replace(
-        program, verify=made[program.verify], ingress=made[program.ingress], egress=made[program.egress],
-        compute=made[program.compute], deparser=made[program.deparser])
+        program,
+        verify=made[program.verify],
+        ingress=made[program.ingress],
+        egress=made[program.egress],
+        compute=made[program.compute],
+        deparser=made[program.deparser],
+    )
 
 
 def unroll_loops(program: FlatProgram, diags: Diagnostics) -> FlatProgram:
@@ -64,7 +69,9 @@ def unroll_loops(program: FlatProgram, diags: Diagnostics) -> FlatProgram:
 
 def lower_statements(program: FlatProgram, diags: Diagnostics) -> FlatProgram:
     """Split assignments of structs, spell out comparisons, turn value switches into ifs."""
-    return _each_body(program, lambda s, path, parser: Lowerer(program.names, path, parser=parser).run(s), diags)
+    return _each_body(
+        program, lambda s, path, parser: Lowerer(program.names, path, parser=parser).run(s), diags
+    )
 
 
 #: Name and function of every pass, in order.

@@ -157,16 +157,24 @@ def map_stmt(s: ir.Stmt, fe: Callable[[ir.Expr], ir.Expr], fs: Callable[[ir.Stmt
     if isinstance(s, ir.Return):
         return ir.Return(s.span, None if s.value is None else fe(s.value))
     if isinstance(s, ir.For):
-        return ir.For(s.span, tuple(fs(x) for x in s.init), fe(s.cond), tuple(fs(x) for x in s.update), fs(s.body))
+        return ir.For(
+            s.span, tuple(fs(x) for x in s.init), fe(s.cond), tuple(fs(x) for x in s.update), fs(s.body)
+        )
     if isinstance(s, ir.ForIn):
         return ir.ForIn(s.span, fe(s.target), fe(s.collection), fs(s.body))
     if isinstance(s, ir.Scope):
         return ir.Scope(s.span, s.label, fs(s.body))
     if isinstance(s, ir.Switch):
         cases = tuple(
-            ir.SwitchCase(tuple(fe(x) for x in c.labels), c.actions, c.default,
-                          None if c.body is None else _as_block(fs(c.body)), c.span)
-            for c in s.cases)
+            ir.SwitchCase(
+                tuple(fe(x) for x in c.labels),
+                c.actions,
+                c.default,
+                None if c.body is None else _as_block(fs(c.body)),
+                c.span,
+            )
+            for c in s.cases
+        )
         return ir.Switch(s.span, fe(s.expr), cases)
     return s
 
@@ -221,6 +229,7 @@ def overlap(a: ir.Expr, b: ir.Expr) -> bool:
 
 def reads(e: ir.Expr) -> Iterator[ir.Expr]:
     """Largest lvalues that `e` reads."""
+    x: ir.Expr
     if isinstance(e, (ir.Var, ir.Field, ir.Index, ir.Slice, ir.StackMember)) and root(e) is not None:
         yield e
         x = e
@@ -237,4 +246,5 @@ def has_effects(e: ir.Expr) -> bool:
     """Does `e` call a function or apply a table?"""
     return any(
         isinstance(x, ir.Call) and isinstance(x.target, (ir.CallFunction, ir.ApplyTable, ir.ExternFunction))
-        for x in walk(e))
+        for x in walk(e)
+    )

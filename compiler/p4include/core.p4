@@ -3,8 +3,8 @@
 // Core library of P4_16: what the language specification (section "Standard library") asks of every
 // implementation. Written for this project.
 
-#ifndef P4INCLUDE_CORE_P4
-#define P4INCLUDE_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 // What a parser can report in parser_error. The order gives the numbers that targets use.
 error {
@@ -52,4 +52,4 @@ action NoAction() {
 extern bool static_assert(bool check, string message);
 extern bool static_assert(bool check);
 
-#endif  // P4INCLUDE_CORE_P4
+#endif  // _CORE_P4_

@@ -7,8 +7,8 @@
 //
 // V1MODEL_VERSION >= 20200408 makes the index types of counters, meters and registers parameters.
 
-#ifndef P4INCLUDE_V1MODEL_P4
-#define P4INCLUDE_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include "core.p4"
 
@@ -212,4 +212,4 @@ package V1Switch<H, M>(
     Parser<H, M> p, VerifyChecksum<H, M> vr, Ingress<H, M> ig, Egress<H, M> eg, ComputeChecksum<H, M> ck,
     Deparser<H> dep);
 
-#endif  // P4INCLUDE_V1MODEL_P4
+#endif  // _V1_MODEL_P4_
