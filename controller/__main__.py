@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller import ControllerError, Fabric, compile_programs
+from controller.programs import main as programs_main
 from profiles import Configuration, Family, ProfileError, load
 from topologies import Topology, TopologyError, build, from_json, targets
 from topologies.isolate import IsolationError, enter_private_namespace
@@ -70,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
         "--command", action="append", default=[], help="a Mininet command to run instead; repeatable"
     )
     run.set_defaults(action=_run)
+    compiling = actions.add_parser("compile", help="compile the P4 programs into build/")
+    compiling.set_defaults(action=lambda _options: programs_main())
     program = actions.add_parser("program", help="program the running devices of a topology: routes alone")
     program.add_argument("topology", type=Path, help="JSON file of the topology")
     program.set_defaults(action=_program)

@@ -130,3 +130,20 @@ def _digest(files: Iterable[Path], more: str) -> str:
         digest.update(f"\0{path.name}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def main() -> int:
+    """`python -m controller.programs`: compile both programs, say by what and where to."""
+    try:
+        programs = compile_programs()
+    except ControllerError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for program in (programs.switch, programs.nic):
+        json, info = (path.relative_to(REPOSITORY) for path in (program.json, program.p4info))
+        sys.stdout.write(f"p4src/{program.name}.p4 -> {json}, {info} (by {programs.compiler})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

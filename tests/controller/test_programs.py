@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,3 +106,43 @@ def test_the_real_one(tmp_path: Path) -> None:
     programs = compile_programs("p4c", REPOSITORY / "p4src", tmp_path)
     assert '"ingress"' in programs.nic.json.read_text()
     assert "SwitchIngress.ipv4_routes" in programs.switch.p4info.read_text()
+
+
+def command(*words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "controller", *words],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_compile_from_the_command_line() -> None:
+    status, out, err = command("compile")
+    assert (status, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith("p4src/switch.p4 -> build/")
+    assert second.startswith("p4src/nic.p4 -> build/")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--target", "tofino"), "no target tofino; give embedded or bmv2\n"),
+        (("run", "--profile", "nonesuch"), "profile nonesuch: there is none; give a .toml file or one of: "),
+        (("run", "--set", "fabric.k=3"), "--set: fabric.k is 3; a fat-tree needs an even k of 2 or more\n"),
+        (("run", "--rate", "1"), "mininet: link rate 1 bit/s; give 87520 or more "),
+        (
+            ("program", "nowhere.json"),
+            "nowhere.json: No such file or directory; give the file of a topology\n",
+        ),
+    ],
+)
+def test_bad_command_lines_get_one_line(words: tuple[str, ...], said: str) -> None:
+    status, out, err = command(*words)
+    assert (status, out) == (2, "")
+    assert err.startswith(said)
+    assert err.count("\n") == 1
