@@ -140,6 +140,7 @@ def _run_suite(suite: str, target_name: str, tests: Sequence[str]) -> int:
             *(f"--interface={port}@{suite}{port}t" for port in ports),
             *("--test-params", ";".join(f"{name}={value!r}" for name, value in params.items())),
             *("--log-file", str(logs / "ptf.log"), "--default-timeout", "5"),
+            *("--socket-recv-size", "16384"),
             *tests,
         ]
         status = subprocess.run(command, cwd=logs, check=False).returncode

@@ -27,7 +27,7 @@ class ExhaustedAtTheExactByte(NicTest):
 class ClearedByAnArrival(NicTest):
     """The arrival of what is outstanding clears the flag: it is no latch."""
 
-    step = replace(GENEROUS, budget=2 * MTU)
+    step = replace(GENEROUS, budget=2 * MTU, forgive_threshold=0)
 
     def runTest(self) -> None:
         self.expect_requested(self.header(0), 0, exhausted=0)

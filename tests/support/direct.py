@@ -68,16 +68,16 @@ class DirectControl:
         return info.preamble.name, TableEntry(self._key(info, key), chosen.preamble.name, args, priority)
 
     def insert(
-        self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
+        self, table: str, key: Mapping[str, Match], action: str, entry_priority: int = 0, **params: int
     ) -> None:
-        name, entry = self._entry(table, key, action, priority, params)
+        name, entry = self._entry(table, key, action, entry_priority, params)
         self._device.table_insert(name, entry)
-        self._entries.add((name, entry.key, priority))
+        self._entries.add((name, entry.key, entry_priority))
 
     def modify(
-        self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
+        self, table: str, key: Mapping[str, Match], action: str, entry_priority: int = 0, **params: int
     ) -> None:
-        self._device.table_modify(*self._entry(table, key, action, priority, params))
+        self._device.table_modify(*self._entry(table, key, action, entry_priority, params))
 
     def delete(self, table: str, key: Mapping[str, Match], priority: int = 0) -> None:
         info = self._names.table(table)

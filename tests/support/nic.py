@@ -123,11 +123,11 @@ def _key(slot: int) -> dict[str, tuple[int, int]]:
 
 
 def install(control: Control, slot: int, step: Step) -> None:
-    control.insert("steps", _key(slot), "set_step", priority=1, **step.params())
+    control.insert("steps", _key(slot), "set_step", entry_priority=1, **step.params())
 
 
 def modify(control: Control, slot: int, step: Step) -> None:
-    control.modify("steps", _key(slot), "set_step", priority=1, **step.params())
+    control.modify("steps", _key(slot), "set_step", entry_priority=1, **step.params())
 
 
 def remove(control: Control, slot: int) -> None:

@@ -131,14 +131,14 @@ class P4RuntimeControl:
         )
 
     def insert(
-        self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
+        self, table: str, key: Mapping[str, Match], action: str, entry_priority: int = 0, **params: int
     ) -> None:
-        self._write(p4r.Update.INSERT, self._entry(table, key, action, priority, params))
+        self._write(p4r.Update.INSERT, self._entry(table, key, action, entry_priority, params))
 
     def modify(
-        self, table: str, key: Mapping[str, Match], action: str, priority: int = 0, **params: int
+        self, table: str, key: Mapping[str, Match], action: str, entry_priority: int = 0, **params: int
     ) -> None:
-        self._write(p4r.Update.MODIFY, self._entry(table, key, action, priority, params))
+        self._write(p4r.Update.MODIFY, self._entry(table, key, action, entry_priority, params))
 
     def delete(self, table: str, key: Mapping[str, Match], priority: int = 0) -> None:
         info = self._names.table(table)
