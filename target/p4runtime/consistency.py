@@ -3,83 +3,100 @@
 
 They come from one compilation; files of two different builds load here and there and then fail at the first
 write. So every object of P4Info is looked up in the JSON, by name and by shape, before anything is applied.
-The JSON may hold more: hidden tables and actions have no control-plane name.
+
+The JSON may hold more: hidden tables and actions have no control-plane name. It may hold less, too: P4Info
+lists what the program declares, and the compiler leaves out of the JSON what is never used. An object that is
+missing counts as left out if the JSON has nothing of its kind that P4Info does not know; else it has another
+name there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from finsy.proto import p4i
 
 from target.bmjson.model import Program
 from target.bmjson.model import Table as JsonTable
-from target.p4runtime.p4info import Action, MatchField, MatchKind, P4InfoIndex, Register, Table
+from target.p4runtime.p4info import Action, MatchField, MatchKind, P4InfoIndex, Register, Table, Value
 from target.p4runtime.status import P4Error, invalid_argument
+
+_HIDDEN_TABLE = "tbl_"
+"""How p4c names the tables that it makes itself."""
 
 
 def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     """Raises INVALID_ARGUMENT, naming the first object that is missing in the JSON or of another shape.
 
-    Notes in `index` what P4Info does not say: which optional fields are ternary for the device."""
+    Completes `index` with what P4Info does not say: objects that were left out, widths of types without one,
+    optional fields that are ternary for the device.
+    """
+    visible = [name for name in program.tables if not name.startswith(_HIDDEN_TABLE)]
+    _find(index, "table", index.tables, visible)
     for table in list(index.tables.values()):
-        json_table = program.tables.get(table.name)
-        if json_table is None:
-            raise _missing("table", table.name)
-        _check_table(table, json_table, index, program)
-        index.tables[table.id] = replace(
-            table,
-            fields=tuple(
-                replace(f, as_ternary=f.kind is MatchKind.OPTIONAL and key.match == "ternary")
-                for f, key in zip(table.fields, json_table.key, strict=True)
-            ),
-        )
+        if table.id in index.removed:
+            del index.tables[table.id]
+        else:
+            index.tables[table.id] = _check_table(table, program.tables[table.name], index, program)
+    indirect = [c.name for c in program.counters.values() if c.direct_table is None]
+    _find(index, "counter", index.counters, indirect)
+    _find(index, "register", index.registers, program.registers)
+    for counter_id in [i for i in index.counters if i in index.removed]:
+        del index.counters[counter_id]
+    for register_id in [i for i in index.registers if i in index.removed]:
+        del index.registers[register_id]
     for counter in index.counters.values():
-        json_counter = program.counters.get(counter.name)
-        if json_counter is None or json_counter.direct_table is not None:
-            raise _missing("counter", counter.name)
-        _same("counter", counter.name, "size", counter.size, json_counter.size)
-    for direct in p4info.direct_counters:
-        json_counter = program.counters.get(direct.preamble.name)
-        if json_counter is None or json_counter.direct_table is None:
-            raise _missing("direct counter", direct.preamble.name)
-        wanted = index.names.get(direct.direct_table_id, "?")
-        _same("direct counter", direct.preamble.name, "table", wanted, json_counter.direct_table)
+        _same("counter", counter.name, "size", counter.size, program.counters[counter.name].size)
     for register in index.registers.values():
         _check_register(register, program)
-    for name in [m.preamble.name for m in p4info.meters] + [m.preamble.name for m in p4info.direct_meters]:
-        if name not in program.meters:
-            raise _missing("meter", name)
-    for value_set in p4info.value_sets:
-        if value_set.preamble.name not in program.vsets:
-            raise _missing("value set", value_set.preamble.name)
+    _check_direct_counters(p4info, index, program)
+    meters = [x.preamble.id for x in p4info.meters] + [x.preamble.id for x in p4info.direct_meters]
+    _find(index, "meter", meters, program.meters)
+    _find(index, "value set", [x.preamble.id for x in p4info.value_sets], program.vsets)
     profiles = {**program.ingress.profiles, **program.egress.profiles}
-    for profile in p4info.action_profiles:
-        if profile.preamble.name not in profiles:
-            raise _missing("action profile", profile.preamble.name)
+    _find(index, "action profile", [x.preamble.id for x in p4info.action_profiles], profiles)
 
 
-def _missing(kind: str, name: str) -> P4Error:
-    return invalid_argument(
-        f"P4Info has {kind} {name!r}, the device config has not; compile both files together"
-    )
+def _find(index: P4InfoIndex, kind: str, ids: Iterable[int], in_json: Collection[str]) -> None:
+    """Every object is in the JSON, or noted as left out of it."""
+    names = {index.names[i]: i for i in ids}
+    missing = [name for name in names if name not in in_json]
+    unknown = [name for name in in_json if name not in names]
+    if missing and unknown:
+        raise invalid_argument(
+            f"P4Info has {kind} {missing[0]!r}, the device config has not (but {unknown[0]!r}); "
+            "compile both files together"
+        )
+    index.removed.update(names[name] for name in missing)
 
 
 def _same(kind: str, name: str, what: str, in_p4info: object, in_json: object) -> None:
     if in_p4info != in_json:
-        raise invalid_argument(
-            f"{kind} {name!r}: {what} is {in_p4info!r} in P4Info but {in_json!r} in the device config; "
-            "compile both files together"
-        )
+        raise _differ(f"{kind} {name!r}", what, in_p4info, in_json)
 
 
-def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, program: Program) -> None:
+def _differ(where: str, what: str, in_p4info: object, in_json: object) -> P4Error:
+    return invalid_argument(
+        f"{where}: {what} is {in_p4info!r} in P4Info but {in_json!r} in the device config; "
+        "compile both files together"
+    )
+
+
+def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, program: Program) -> Table:
     _same("table", table.name, "number of key fields", len(table.fields), len(json_table.key))
+    fields: list[MatchField] = []
     for field, key in zip(table.fields, json_table.key, strict=True):
         where = f"{table.name}, key field {field.name}"
         _same("table", where, "match type", *_match_types(field, key.match))
-        if field.bitwidth and not field.translated:
-            _same("table", where, "bitwidth", field.bitwidth, key.width)
+        _check_width("table", where, field, key.width)
+        fields.append(
+            replace(
+                field,
+                bitwidth=field.bitwidth or (0 if field.string else key.width),
+                as_ternary=field.kind is MatchKind.OPTIONAL and key.match == "ternary",
+            )
+        )
     in_json = {program.actions[i].name: program.actions[i] for i in json_table.action_ids}
     for action_id in table.actions:
         action = index.actions[action_id]
@@ -89,9 +106,11 @@ def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, progra
                 f"table {table.name!r}: P4Info has action {action.name!r}, the device config has not; "
                 "compile both files together"
             )
-        _check_action(action, tuple(p.width for p in json_action.params))
+        index.actions[action_id] = _check_action(action, tuple(p.width for p in json_action.params))
+        index.actions_by_name[action.name] = index.actions[action_id]
     _same("table", table.name, "direct counter", bool(table.direct_counter_id), json_table.counters)
     _same("table", table.name, "action profile", bool(table.implementation_id), bool(json_table.profile))
+    return replace(table, fields=tuple(fields))
 
 
 def _match_types(field: MatchField, in_json: str) -> tuple[str, str]:
@@ -104,17 +123,33 @@ def _match_types(field: MatchField, in_json: str) -> tuple[str, str]:
     return field.kind.value, in_json
 
 
-def _check_action(action: Action, widths: tuple[int, ...]) -> None:
+def _check_width(kind: str, where: str, value: Value, width: int) -> None:
+    if value.bitwidth and not value.translated:
+        _same(kind, where, "bitwidth", value.bitwidth, width)
+
+
+def _check_action(action: Action, widths: tuple[int, ...]) -> Action:
     _same("action", action.name, "number of parameters", len(action.params), len(widths))
+    params: list[Value] = []
     for param, width in zip(action.params, widths, strict=True):
-        if param.bitwidth and not param.translated:
-            _same("action", f"{action.name}, parameter {param.name}", "bitwidth", param.bitwidth, width)
+        _check_width("action", f"{action.name}, parameter {param.name}", param, width)
+        params.append(replace(param, bitwidth=param.bitwidth or (0 if param.string else width)))
+    return replace(action, params=tuple(params))
+
+
+def _check_direct_counters(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
+    for direct in p4info.direct_counters:
+        if direct.direct_table_id in index.removed:
+            index.removed.add(direct.preamble.id)
+            continue
+        json_counter = program.counters.get(direct.preamble.name)
+        in_p4info = index.names.get(direct.direct_table_id, "none")
+        in_json = None if json_counter is None else json_counter.direct_table
+        _same("direct counter", direct.preamble.name, "table", in_p4info, in_json or "none")
 
 
 def _check_register(register: Register, program: Program) -> None:
-    json_register = program.registers.get(register.name)
-    if json_register is None:
-        raise _missing("register", register.name)
+    json_register = program.registers[register.name]
     _same("register", register.name, "size", register.size, json_register.size)
     if register.scalar is not None:
         _same("register", register.name, "bitwidth", register.scalar.bitwidth, json_register.width)

@@ -20,7 +20,7 @@ Key = tuple[FieldMatch, ...]
 
 def decode_value(value: Value, data: bytes, what: str) -> int:
     """One value as an integer. UNIMPLEMENTED for a translated string: no number is defined for it."""
-    if value.bitwidth == 0:
+    if value.string:
         raise unimplemented(f"{what}: translation of SDN strings is not supported")
     return bytestrings.decode(data, value.bitwidth, what)
 

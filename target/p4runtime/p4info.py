@@ -41,14 +41,15 @@ _PRIORITY_KINDS = (MatchKind.TERNARY, MatchKind.RANGE, MatchKind.OPTIONAL)
 class Value:
     """A named value of a fixed width: a match field, an action parameter, or a metadata field.
 
-    `bitwidth` is 0 for a translated type whose SDN side is a string; `translated` says that the controller's
-    width is the translation's, not the dataplane's.
+    `bitwidth` is 0 where P4Info has none (the `error` type): the device config knows it. `translated` says
+    that the controller's width is the translation's, not the dataplane's; `string` that its side is a string.
     """
 
     id: int
     name: str
     bitwidth: int
     translated: bool = False
+    string: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ class P4InfoIndex:
     packet_out: ControllerHeader | None = None
     kinds: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
+    """Objects that the compiler left out of the device config because the program never uses them."""
     actions_by_name: dict[str, Action] = field(default_factory=dict)
 
     def table(self, table_id: int) -> Table:
@@ -157,6 +160,10 @@ class P4InfoIndex:
         if id_ == 0:
             return invalid_argument(f"{kind} id is 0 or unset; give the id from P4Info")
         other = self.kinds.get(id_)
+        if id_ in self.removed:
+            return invalid_argument(
+                f"{other} {self.names[id_]!r} is not in the device config: the program never uses it"
+            )
         if other is not None:
             return invalid_argument(f"{id_:#010x} is no {kind} but the {other} {self.names[id_]!r}")
         return invalid_argument(f"no {kind} with id {id_:#010x} in P4Info")
@@ -229,19 +236,19 @@ def _ids(p4info: p4i.P4Info) -> tuple[dict[int, str], dict[int, str]]:
 
 def _value(
     where: str, id_: int, name: str, bitwidth: int, type_name: str, types: p4t.P4TypeInfo
-) -> tuple[int, str, int, bool]:
+) -> tuple[int, str, int, bool, bool]:
     translated = False
     if type_name:
         spec = types.new_types.get(type_name)
         # p4c leaves some architecture types out of type_info: then the bitwidth says all.
         translated = spec is not None and spec.WhichOneof("representation") == "translated_type"
         if spec is not None and translated and spec.translated_type.WhichOneof("sdn_type") == "sdn_string":
-            return id_, name, 0, True
+            return id_, name, 0, True, True
     if id_ == 0:
         raise invalid_argument(f"P4Info: {where} has no id")
-    if bitwidth <= 0:
+    if bitwidth < 0:
         raise invalid_argument(f"P4Info: {where} has bitwidth {bitwidth}")
-    return id_, name, bitwidth, translated
+    return id_, name, bitwidth, translated, False
 
 
 def _unique(where: str, values: Iterable[Value]) -> None:
@@ -273,6 +280,9 @@ def _header(header: p4i.ControllerPacketMetadata, types: p4t.P4TypeInfo) -> Cont
         for m in header.metadata
     )
     _unique(f"controller header {name!r}", fields)
+    for item in fields:
+        if not item.bitwidth and not item.string:
+            raise invalid_argument(f"P4Info: metadata {item.name!r} of {name!r} has no bitwidth")
     return ControllerHeader(header.preamble.id, name, fields)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from finsy.proto import p4i, p4r
@@ -301,6 +302,47 @@ def test_p4info_of_another_program_is_refused_by_name(
     assert "\n" not in error.value.message
     assert primary.get_config("COOKIE_ONLY").config.cookie.cookie == 42
     assert fake.loads == 1
+
+
+def test_what_the_compiler_left_out_is_accepted_but_cannot_be_used(primary: Client) -> None:
+    left_out = program.bmv2_program()
+    tables = left_out["pipelines"][0]["tables"]
+    assert tables.pop()["name"] == "MyIngress.keyless_t"
+    tables[-1]["base_default_next"] = None
+    tables[-1]["next_tables"] = dict.fromkeys(tables[-1]["next_tables"])
+    del left_out["counter_arrays"][0]
+    actions = left_out["actions"]
+    actions[program_index("MyIngress.forward", actions)]["primitives"].pop()
+    config = program.config()
+    config.p4_device_config = json.dumps(left_out).encode()
+    primary.set_config(config)
+    primary.insert(e.exact(1))
+    assert len(primary.read(e.table(0, default=True))) == 5
+    assert primary.read(e.all_counters()) == []
+    for call, entity, name in (
+        (primary.modify, e.default(program.KEYLESS_T, program.NO_ACTION), "MyIngress.keyless_t"),
+        (primary.read, e.counter(1), "MyIngress.counter"),
+    ):
+        with pytest.raises(RpcError) as error:
+            call(entity)
+        assert error.value.codes == ["INVALID_ARGUMENT"]
+        assert name in error.value.messages[0]
+
+
+def program_index(name: str, items: list[dict[str, Any]]) -> int:
+    return next(n for n, item in enumerate(items) if item["name"] == name)
+
+
+def test_a_width_that_p4info_does_not_know_is_the_device_configs(primary: Client) -> None:
+    # P4Info gives no bitwidth for the type `error`.
+    config = program.config()
+    config.p4info.tables[0].match_fields[0].ClearField("bitwidth")
+    config.p4info.actions[2].params[0].ClearField("bitwidth")
+    primary.set_config(config)
+    primary.insert(e.exact(2**48 - 1, port=511))
+    with pytest.raises(RpcError) as error:
+        primary.insert(e.exact(2**48))
+    assert error.value.codes == ["OUT_OF_RANGE"]
 
 
 @pytest.mark.parametrize(
