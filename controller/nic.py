@@ -134,10 +134,8 @@ class InstalledStep:
 
 @dataclass(frozen=True, slots=True)
 class StepState:
-    """Byte state of a step slot, as the NIC reports it. step: None if no packet of an installed step came
-    yet.
-
-    trimmed: payload bytes of trimmed headers that arrived.
+    """Byte state of a step slot, as the NIC reports it. step: None without an entry. Bytes are 0 while no
+    packet has met the entry. trimmed: payload bytes of trimmed headers that arrived.
     """
 
     slot: int
@@ -149,6 +147,11 @@ class StepState:
     forgiven: int
     outstanding: int
     trimmed: int
+
+
+def budget_bytes(p_ppm: int, expected_bytes: int) -> int:
+    """floor(p x expected), exactly: the loss budget of a step (the paper, OnStepBegin)."""
+    return p_ppm * expected_bytes // PPM
 
 
 class Nic:
@@ -213,7 +216,7 @@ class Nic:
                 raise self._error(
                     f"step {step}: slot {slot} is taken by step {other.step}; remove that first"
                 )
-        budget = p_ppm * expected_bytes // PPM
+        budget = budget_bytes(p_ppm, expected_bytes)
         installed = InstalledStep(step, slot, p_ppm, expected_bytes, budget, True, policy)
         await self.device.write("insert", [installed.entry()])
         self._steps[step] = installed
@@ -257,7 +260,10 @@ class Nic:
 
     async def step_state(self, step: int) -> StepState:
         """Byte state of an installed step."""
-        return await self.state(self._installed(step).slot)
+        state = await self.state(self._installed(step).slot)
+        if state.step != step:
+            raise self._error(f"state of step {step}: slot {state.slot} has step {state.step} instead")
+        return state
 
     def _on_packet(self, packet: P4PacketIn) -> None:
         values = {name: int(value) for name, value in packet.metadata.items()}

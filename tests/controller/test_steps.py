@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 import pytest
 from finsy.proto import p4r
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller import STEP_SLOTS, ControllerError, Fabric, InstalledStep, StepPolicy
+from controller import STEP_SLOTS, ControllerError, Fabric, StepPolicy
 from controller import nic as nic_module
 from profiles import Exemption, load
 from tests.controller.conftest import FakeFabric
@@ -61,11 +63,10 @@ def test_life_of_a_step(fabric: Fabric, fakes: FakeFabric, policy: StepPolicy) -
 
 
 @given(st.integers(0, 999_999), st.integers(0, 2**63))
+@settings(deadline=None)
 def test_budget_is_exact(p_ppm: int, expected: int) -> None:
-    policy = StepPolicy.of(load("mininet").at_rate(10**7))
-    step = InstalledStep(0, 0, p_ppm, expected, p_ppm * expected // 1_000_000, True, policy)
-    budget = step.entry().args["budget"]
-    assert budget * 1_000_000 <= p_ppm * expected < (budget + 1) * 1_000_000
+    budget = nic_module.budget_bytes(p_ppm, expected)
+    assert budget == floor(Fraction(p_ppm, 1_000_000) * expected)
 
 
 def test_policy_arms(fabric: Fabric, fakes: FakeFabric) -> None:
@@ -173,6 +174,13 @@ def test_state_query(fabric: Fabric, fakes: FakeFabric, policy: StepPolicy) -> N
     state = fabric.step_state("h1", 5)
     assert (state.slot, state.step, state.installed, state.open, state.exhausted) == (5, 5, True, True, False)
     assert (state.received, state.forgiven, state.outstanding, state.trimmed) == (2**40, 3, 4, 7)
+
+
+def test_a_slot_that_holds_another_step(fabric: Fabric, fakes: FakeFabric, policy: StepPolicy) -> None:
+    fabric.install_step("h1", 13, 5_000, 1_000, policy)
+    fakes.devices["nic1"].answer = Answers(fabric)
+    with pytest.raises(ControllerError, match=r"^nic1: state of step 13: slot 5 has step 5 instead$"):
+        fabric.step_state("h1", 13)
 
 
 def test_a_lost_query_is_asked_again(
