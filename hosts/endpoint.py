@@ -106,6 +106,9 @@ class Stats:
     received_messages: int
     double_settlements: int
     unknown_qp: int
+    """Deliveries for which no message was posted: their bytes are lost."""
+    late_feedback: int
+    """Feedback for which there was no message any more: harmless."""
     malformed: int
     bad_feedback: int
 

@@ -160,7 +160,7 @@ static void signal_congestion(transport_t *t, send_flow_t *flow, uint64_t now) {
 static send_flow_t *find_sender(transport_t *t, uint32_t qp) {
   send_flow_t *flow = t->sends[qp_slot(qp)];
   if (flow == NULL || flow->qp != qp) {
-    t->stats.unknown_qp++;
+    t->stats.late_feedback++;
     return NULL;
   }
   return flow;

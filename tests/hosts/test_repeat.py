@@ -386,7 +386,8 @@ def test_packets_for_unknown_queue_pairs_are_counted() -> None:
         assert endpoint.receive(0, feedback(5, 0, 0, 512)) is Status.UNKNOWN_QP
         cnp = wire.Notification(wire.Bth(wire.OPCODE_CNP, 5, 0, becn=True)).encode()
         assert endpoint.receive(0, cnp) is Status.UNKNOWN_QP
-        assert endpoint.stats().unknown_qp == 3
+        assert endpoint.stats().unknown_qp == 1
+        assert endpoint.stats().late_feedback == 2
 
 
 @settings(max_examples=300, deadline=None)

@@ -240,7 +240,8 @@ typedef struct transport_stats {
   uint64_t forgiven_bytes;
   uint64_t received_messages;
   uint64_t double_settlements;
-  uint64_t unknown_qp;
+  uint64_t unknown_qp;      // deliveries for which no message is posted: their bytes are lost
+  uint64_t late_feedback;   // feedback and notifications for which there is no message any more
   uint64_t malformed;
   uint64_t bad_feedback;  // feedback on bytes that were never sent
 } transport_stats_t;
