@@ -287,3 +287,23 @@ def test_picture(tmp_path: Path) -> None:
     draw(topology, coloured, {link: float(i) for i, link in enumerate(topology.links)})
     assert plain.stat().st_size > 0
     assert plain.read_bytes() != coloured.read_bytes()
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from topologies.__main__ import main
+
+    file = tmp_path / "t.json"
+    assert main(["leaf_spine", "leaves=2", "spines=2", "hosts_per_leaf=1", "--json", str(file)]) == 0
+    assert capsys.readouterr().out == "leaf_spine: 2 hosts, 2 nic, 2 leaf, 2 spine, 8 links\n"
+    assert main([str(file), "--routes"]) == 0
+    assert "leaf1 10.0.1.0/24 -> 2, 3\n" in capsys.readouterr().out
+    for words, said in (
+        (["fat_tree", "k=3"], "fat-tree k=3: give an even k"),
+        (["fat_tree", "four"], "four: write a name and a whole number"),
+        ([str(tmp_path / "none.json")], "No such file or directory; give the file of a topology"),
+        (["fat_tree", "k=2", "--json", str(tmp_path / "no" / "x")], "give a path that can be written"),
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
