@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ enum {
   // BTH, RETH and delivery header in front of the largest payload.
   MAX_DATAGRAM = TRANSPORT_MAX_PAYLOAD_BYTES + 64,
   ERROR_PAUSE_NS = 1000000,
+  HANDOVER_NS = 20000,
 };
 
 typedef struct send_slot {
@@ -41,6 +43,7 @@ typedef struct send_slot {
 struct udp_driver {
   transport_t *transport;
   pthread_mutex_t lock;
+  atomic_int waiting;  // threads that want the lock
   pthread_t thread;
   int socket;
   int wake_fd;
@@ -168,8 +171,10 @@ static void *run(void *argument) {
       raise_fd(d->event_fd);
     }
     if (received == BATCH || sent == BATCH) {
-      // More waits, but so may a thread that wants to post.
+      // More waits, but a thread that wants to post goes first. Giving the lock
+      // back is not enough: this thread would have it again before the other runs.
       pthread_mutex_unlock(&d->lock);
+      if (atomic_load(&d->waiting) > 0) nanosleep(&(struct timespec){.tv_nsec = HANDOVER_NS}, NULL);
       pthread_mutex_lock(&d->lock);
       continue;
     }
@@ -299,7 +304,9 @@ void udp_driver_close(udp_driver_t *d) {
 }
 
 transport_t *udp_driver_enter(udp_driver_t *d, uint64_t *now) {
+  atomic_fetch_add(&d->waiting, 1);
   pthread_mutex_lock(&d->lock);
+  atomic_fetch_sub(&d->waiting, 1);
   if (now != NULL) *now = driver_now(d);
   return d->transport;
 }
