@@ -7,9 +7,10 @@ Whatever fails leaves the running pipeline, its state and a saved config as they
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
-from finsy.proto import p4r, rpc_code
+from finsy.proto import p4i, p4r, rpc_code
 
 from target.api import DeviceApi, DeviceError
 from target.bmjson import JsonError, Program
@@ -50,14 +51,22 @@ def parse_config(message: p4r.ForwardingPipelineConfig) -> ParsedConfig:
         raise invalid_argument("the config has no p4info")
     if not message.p4_device_config:
         raise invalid_argument("the config has no p4_device_config (the BMv2 JSON)")
-    index = build_index(message.p4info)
-    bmv2_json = unwrap(message.p4_device_config)
+    p4info = message.p4info.SerializeToString(deterministic=True)
+    return ParsedConfig(message, *_parse(p4info, message.p4_device_config))
+
+
+@functools.lru_cache(maxsize=8)
+def _parse(p4info: bytes, device_config: bytes) -> tuple[str, P4InfoIndex, Program]:
+    """Cached: the many devices of a fabric get the same few configs. Nobody changes the results later."""
+    message = p4i.P4Info.FromString(p4info)
+    index = build_index(message)
+    bmv2_json = unwrap(device_config)
     try:
         program = load_json(bmv2_json)
     except JsonError as error:
         raise invalid_argument(f"p4_device_config: {error}") from None
-    consistency.check(message.p4info, index, program)
-    return ParsedConfig(message, bmv2_json, index, program)
+    consistency.check(message, index, program)
+    return bmv2_json, index, program
 
 
 class ConfigStore:

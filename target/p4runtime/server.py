@@ -28,7 +28,21 @@ from target.p4runtime.session import DeviceSession
 DEFAULT_ADDRESS: Final = "127.0.0.1:9559"
 """Loopback, on the port that IANA assigned to P4Runtime."""
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
-_WORKERS: Final = 8
+_WORKERS: Final = max(2, len(os.sched_getaffinity(0)))
+"""Threads for what takes long. Not more than processors: many devices are often given the same program at
+once, and the one that comes later finds it compiled."""
+_OPTIONS: Final = (
+    # Two servers on one port would share its clients between them.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", -1),
+    # A client whose machine is gone must not stay primary for hours.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    # Clients may look after the server in the same way, as often as they like.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
 
 
 class BindError(Exception):
@@ -79,13 +93,7 @@ class P4RuntimeServer:
         """Listen. Afterwards `address` names the real port if 0 was asked for. Raises BindError."""
         assert self._workers is not None
         _check_free(self.address)
-        server = grpc.aio.server(
-            options=(
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-                ("grpc.max_send_message_length", -1),
-            )
-        )
+        server = grpc.aio.server(options=_OPTIONS)
         try:
             if self._tls is None:
                 port = server.add_insecure_port(self.address)

@@ -16,6 +16,8 @@ import grpc
 from finsy.proto import p4r, rpc_code, rpc_status
 
 DETAILS_KEY: Final = "grpc-status-details-bin"
+MAX_MESSAGE: Final = 500
+"""Characters of one error message: clients take 8 kB of status by default, and names may be of any length."""
 
 _GRPC_CODES: Final = {int(code.value[0]): code for code in grpc.StatusCode}
 
@@ -27,16 +29,14 @@ class P4Error(Exception):
     """
 
     def __init__(self, code: int, message: str) -> None:
+        if len(message) > MAX_MESSAGE:
+            message = message[: MAX_MESSAGE - 3] + "..."
         super().__init__(message)
         self.code = code
         self.message = message
 
     def __repr__(self) -> str:
         return f"P4Error({code_name(self.code)}, {self.message!r})"
-
-    def with_context(self, where: str) -> P4Error:
-        """The same error, its message preceded by the place."""
-        return P4Error(self.code, f"{where}: {self.message}")
 
 
 def code_name(code: int) -> str:

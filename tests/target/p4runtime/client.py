@@ -98,11 +98,16 @@ class Stream:
 class Client:
     """Unary RPCs as the client that `election_id` and `role` say, and streams."""
 
-    def __init__(self, address: str, device_id: int = 1) -> None:
+    def __init__(
+        self,
+        address: str,
+        device_id: int = 1,
+        options: tuple[tuple[str, int], ...] = (("grpc.max_metadata_size", 1 << 20),),
+    ) -> None:
+        self.address = address
         self.device_id = device_id
         self.election_id: int | None = 1
         self.role = ""
-        options = (("grpc.max_metadata_size", 1 << 20),)
         self.channel = grpc.insecure_channel(address, options=options)
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
         self.streams: list[Stream] = []

@@ -356,6 +356,18 @@ def test_a_fault_of_the_server_is_internal_and_the_server_lives_on(
     primary.insert(e.exact(1))
 
 
+def test_an_endless_name_does_not_make_an_endless_message(primary: Client) -> None:
+    config = program.config()
+    config.p4info.tables[0].preamble.name = "x" * 100_000 + "\n"
+    # A client that takes 8 kB of status, as clients do unless told otherwise.
+    client = Client(primary.address, options=())
+    with pytest.raises(RpcError) as error:
+        client.set_config(config)
+    assert error.value.code == "INVALID_ARGUMENT"
+    assert "xxx" in error.value.message
+    client.close()
+
+
 def test_a_p4info_alone_is_no_program() -> None:
     configs = ConfigStore(FakeDevice())
     with pytest.raises(P4Error):
