@@ -20,6 +20,7 @@ from topologies.mininet_path import MininetMissing
 from topologies.veth import VethError
 
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
 DEFAULT_RATE_BPS = 100_000_000
 
 EXPECTED = (
@@ -53,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EXPECTED as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return EXIT_INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ An event loop runs in a thread of its own. Calls may come from any thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Collection, Coroutine, Iterable
 from types import TracebackType
@@ -19,7 +20,16 @@ from controller.switch import SwitchCounters
 from profiles import Configuration
 from topologies import Link, Topology
 
+LAST_SECONDS = 10.0
+
 T = TypeVar("T")
+
+
+async def _cancel_all() -> None:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Fabric:
@@ -61,6 +71,8 @@ class Fabric:
             self._end_loop()
 
     def _end_loop(self) -> None:
+        with contextlib.suppress(TimeoutError):  # an interrupted call may have left work behind
+            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(LAST_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -31,6 +31,14 @@ from topologies.targets import DeviceSettings, Target, TargetError
 LOGGER = logging.getLogger("forgive.mininet")
 
 
+def _stop(net: Any) -> None:
+    """As Mininet does it, but all links at once."""
+    from topologies.mininet_nodes import delete_links
+
+    delete_links(net.links)
+    net.stop()
+
+
 class MininetFabric:
     """One running network.
 
@@ -77,8 +85,8 @@ class MininetFabric:
             net.start()
         except BaseException:
             self.target.stop()
-            net.stop()
             self._net = None
+            _stop(net)
             raise
         run = inside()
         if run is not None:
@@ -91,7 +99,8 @@ class MininetFabric:
         """Stop devices and hosts, remove links. Safe to call twice."""
         if self._net is not None:
             net, self._net = self._net, None
-            net.stop()
+            self.target.stop()
+            _stop(net)
 
     def __enter__(self) -> MininetFabric:
         self.start()

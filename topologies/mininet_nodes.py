@@ -124,14 +124,20 @@ class VethLink(Link):  # type: ignore[misc]
         veth.run_ip(lines)
 
     def delete(self) -> None:
-        for intf in (self.intf1, self.intf2):
-            if intf is not None and not intf.node.inNamespace:
-                veth.run_ip([f"link del {intf.name}"])  # takes the other end with it
-                break
-        for intf in (self.intf1, self.intf2):
-            if intf is not None:
-                intf.delete()
-        self.intf1 = self.intf2 = None
+        delete_links([self])
+
+
+def delete_links(links: Sequence[VethLink]) -> None:
+    """All at once; links that are gone already are skipped."""
+    doomed = []
+    for link in links:
+        ends = [intf for intf in (link.intf1, link.intf2) if intf is not None]
+        doomed += [intf.name for intf in ends if not intf.node.inNamespace][:1]  # the other end goes with it
+        for intf in ends:
+            intf.delete()
+        link.intf1 = link.intf2 = None
+    if doomed:
+        veth.run_ip([f"link del {name}" for name in doomed])
 
 
 class FabricTopo(Topo):  # type: ignore[misc]

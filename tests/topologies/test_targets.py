@@ -15,7 +15,7 @@ import pytest
 
 from profiles import load
 from topologies import fat_tree
-from topologies.targets import Bmv2, DeviceSettings, TargetError, settings
+from topologies.targets import Bmv2, DeviceSettings, Embedded, Target, TargetError, settings
 from topologies.targets.bmv2 import command_line, queue_settings
 from topologies.targets.embedded import fabric_json
 from topologies.targets.thrift import QueueClient, ThriftError
@@ -106,6 +106,16 @@ def test_bmv2_queues() -> None:
 def test_bmv2_has_no_delay(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"^BMv2 has no link delay; set the profile's fabric delays to 0$"):
         Bmv2().start(list(devices().values()), tmp_path)
+
+
+@pytest.mark.parametrize(("target", "name"), [(Embedded(), "the embedded target"), (Bmv2(), "BMv2")])
+def test_strict_priorities_only(target: Target, name: str, tmp_path: Path) -> None:
+    profile = load("bmv2").override({"queue.trimmed_share_percent": 25})
+    asked = settings(fat_tree(2), profile.at_rate(10**7))
+    with pytest.raises(TargetError) as caught:
+        target.start(asked, tmp_path)
+    said = f"{name} has strict priorities only; set the profile's queue.trimmed_share_percent to 0"
+    assert str(caught.value) == said
 
 
 class FakeThrift:

@@ -32,7 +32,8 @@ class TargetError(RuntimeError):
 class PortSettings:
     """One port. rate_bps 0 = not limited. queue_bytes: capacity per priority, index = priority.
 
-    frame_bytes: a full data frame, for targets that count queues and rates in packets.
+    trimmed_share_percent: of the rate for priority 1 while priority 0 waits; 0 = strict. frame_bytes: a full
+    data frame, for targets that count queues and rates in packets.
     """
 
     port: int
@@ -40,6 +41,7 @@ class PortSettings:
     rate_bps: int
     queue_bytes: tuple[int, ...]
     delay_ns: int
+    trimmed_share_percent: int
     frame_bytes: int
 
 
@@ -72,7 +74,7 @@ def settings(topology: Topology, configuration: Configuration | None) -> tuple[D
 
 def _port(number: int, interface: str, tier: Tier, configuration: Configuration | None) -> PortSettings:
     if configuration is None:
-        return PortSettings(number, interface, 0, (UNLIMITED_QUEUE_BYTES,) * PRIORITY_QUEUES, 0, 1500)
+        return PortSettings(number, interface, 0, (UNLIMITED_QUEUE_BYTES,) * PRIORITY_QUEUES, 0, 0, 1500)
     links, queue = configuration.links, configuration.queue
     rate, delay = {
         Tier.HOST: (links.host_rate_bps, 0),
@@ -80,7 +82,8 @@ def _port(number: int, interface: str, tier: Tier, configuration: Configuration 
         Tier.FABRIC: (links.core_rate_bps, links.fabric_delay_ns),
     }[tier]
     capacities = (queue.data_capacity_bytes, queue.trimmed_capacity_bytes, queue.feedback_capacity_bytes)
-    return PortSettings(number, interface, rate, capacities, delay, configuration.wire.frame_bytes)
+    share, frame = queue.trimmed_share_percent, configuration.wire.frame_bytes
+    return PortSettings(number, interface, rate, capacities, delay, share, frame)
 
 
 class Target(abc.ABC):
@@ -107,6 +110,14 @@ class Target(abc.ABC):
     @abc.abstractmethod
     def failure(self) -> str | None:
         """One line about a device that has ended by itself since `start`, else None."""
+
+
+def refuse_shares(name: str, devices: Sequence[DeviceSettings]) -> None:
+    """For a target whose priorities are strict. Raises TargetError."""
+    if any(port.trimmed_share_percent for device in devices for port in device.ports):
+        raise TargetError(
+            f"{name} has strict priorities only; set the profile's queue.trimmed_share_percent to 0"
+        )
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float = 5.0) -> None:

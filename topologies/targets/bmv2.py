@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line
+from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line, refuse_shares
 from topologies.targets.thrift import QueueClient, ThriftError
 
 SWITCH = "simple_switch_grpc"
@@ -79,6 +79,7 @@ class Bmv2(Target):
             raise TargetError("BMv2 runs already; stop it first")
         if any(port.delay_ns for device in devices for port in device.ports):
             raise TargetError("BMv2 has no link delay; set the profile's fabric delays to 0")
+        refuse_shares("BMv2", devices)
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         thrift = {device.name: FIRST_THRIFT_PORT + i for i, device in enumerate(devices)}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line
+from topologies.targets.base import DeviceSettings, Target, TargetError, end_process, last_line, refuse_shares
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 START_SECONDS = 60.0
@@ -63,6 +63,7 @@ class Embedded(Target):
     def start(self, devices: Sequence[DeviceSettings], directory: Path) -> None:
         if self._process is not None:
             raise TargetError("the target runs already; stop it first")
+        refuse_shares("the embedded target", devices)
         directory.mkdir(parents=True, exist_ok=True)
         fabric, ready = directory / "fabric.json", directory / "target.ready"
         fabric.write_text(fabric_json(devices))
