@@ -99,7 +99,7 @@ control NicIngress(inout nic_headers_t hdr,
     size = MAX_STEP_ENTRIES;
   }
 
-  action cross() {
+  @hidden action cross() {
     if (std_meta.ingress_port == HOST_PORT) {
       std_meta.egress_spec = WIRE_PORT;
     } else if (std_meta.ingress_port == WIRE_PORT) {

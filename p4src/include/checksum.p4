@@ -10,11 +10,11 @@ control AdjustChecksum(inout bit<16> checksum, in bit<32> before, in bit<32> aft
   bit<32> sum;
 
   // 4 * 0xffff is 0 in one's complement, and keeps the difference positive.
-  action add_change() {
+  @hidden action add_change() {
     sum = (bit<32>)~checksum + (4 * 0xffff - before) + after;
   }
 
-  action fold() {
+  @hidden action fold() {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
   }

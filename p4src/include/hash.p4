@@ -16,7 +16,7 @@ const bit<64> HASH_RANGE = 0x100000000;
 control Mix(inout bit<32> draw) {
   bit<32> h;
 
-  action mix() {
+  @hidden action mix() {
     h = h ^ (h >> 16);
     h = h * 0x85ebca6b;
     h = h ^ (h >> 13);

@@ -12,7 +12,7 @@ control Feedback(inout nic_headers_t hdr,
                  inout nic_metadata_t meta,
                  in standard_metadata_t std_meta) {
   // The original packet with the delivery header; a forgiven range has no payload.
-  action deliver() {
+  @hidden action deliver() {
     hdr.delivery.setValid();
     hdr.delivery.event = DELIVERY_DATA;
     if (meta.outcome == OUTCOME_FORGIVEN) {
@@ -26,7 +26,7 @@ control Feedback(inout nic_headers_t hdr,
   }
 
   // Back to the sender: addresses swapped, the path entropy of the flow kept.
-  action turn_around() {
+  @hidden action turn_around() {
     bit<48> mac = hdr.ethernet.dst_addr;
     hdr.ethernet.dst_addr = hdr.ethernet.src_addr;
     hdr.ethernet.src_addr = mac;
@@ -45,7 +45,7 @@ control Feedback(inout nic_headers_t hdr,
   }
 
   // ACK: all of the range is settled. NAK: it is to be sent again.
-  action acknowledge() {
+  @hidden action acknowledge() {
     hdr.ipv4.total_len = FEEDBACK_IPV4_BYTES;
     hdr.udp.length = FEEDBACK_UDP_BYTES;
     hdr.bth.opcode = OPCODE_ACKNOWLEDGE;
@@ -63,7 +63,7 @@ control Feedback(inout nic_headers_t hdr,
     truncate((bit<32>)FEEDBACK_FRAME_BYTES);
   }
 
-  action notify() {
+  @hidden action notify() {
     hdr.ipv4.total_len = CNP_IPV4_BYTES;
     hdr.udp.length = CNP_UDP_BYTES;
     hdr.bth.opcode = OPCODE_CNP;

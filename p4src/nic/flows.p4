@@ -18,7 +18,7 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
   bit<1> used;
   owner_t age;
 
-  action compare_owner() {
+  @hidden action compare_owner() {
     meta.flow.slot = meta.qp[QP_FLOW_SLOT];
     owner_t owner;
     flow_used.read(used, meta.flow.slot);
@@ -27,7 +27,7 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
   }
 
   // exemption_eligible is fixed here: gradient payload on a step with p > 0.
-  action create() {
+  @hidden action create() {
     meta.flow.is_new = 1;
     meta.flow.step_tag = meta.step.tag;
     meta.flow.exemption_eligible = 0;
@@ -40,13 +40,13 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
     flow_step_tag.write(meta.flow.slot, meta.flow.step_tag);
   }
 
-  action load() {
+  @hidden action load() {
     flow_eligible.read(meta.flow.exemption_eligible, meta.flow.slot);
     flow_step_tag.read(meta.flow.step_tag, meta.flow.slot);
   }
 
   // The flow started before its step had an entry.
-  action join_step() {
+  @hidden action join_step() {
     meta.flow.step_tag = meta.step.tag;
     flow_step_tag.write(meta.flow.slot, meta.flow.step_tag);
   }

@@ -30,19 +30,19 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
   bit<64> forgiven_bytes = 0;
   bit<64> outstanding = 0;
 
-  action load_tag() {
+  @hidden action load_tag() {
     slot = meta.qp[QP_STEP_SLOT];
     state_tag.read(tag, slot);
   }
 
-  action load_bytes() {
+  @hidden action load_bytes() {
     state_received.read(received, slot);
     state_forgiven.read(forgiven_bytes, slot);
     state_outstanding.read(outstanding, slot);
   }
 
   // OnStepBegin, on the first packet that meets the new entry.
-  action begin_step() {
+  @hidden action begin_step() {
     tag = meta.step.tag;
     state_tag.write(slot, tag);
     state_received.write(slot, 0);
@@ -55,7 +55,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
   // What was charged and has arrived is not outstanding any more. Saturating, here
   // and below: a peer that tells two tales about where its message ends can't make
   // outstanding underflow.
-  action count_data() {
+  @hidden action count_data() {
     if (meta.flow.exemption_eligible == 1) {
       received = received + (bit<64>)meta.range.missing_bytes;
       state_received.write(slot, received);
@@ -66,14 +66,14 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     }
   }
 
-  action count_trimmed() {
+  @hidden action count_trimmed() {
     bit<64> trimmed;
     state_trimmed.read(trimmed, slot);
     state_trimmed.write(slot, trimmed + (bit<64>)hdr.reth.dma_len);
   }
 
   // A range trimmed again is already outstanding. Counts only its new bytes.
-  action charge() {
+  @hidden action charge() {
     meta.outcome = OUTCOME_CHARGED;
     outstanding = outstanding +
         (bit<64>)(meta.range.missing_bytes - meta.range.charged_bytes);
@@ -82,7 +82,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
 
   // Keeps forgiven bytes within a fraction p of the bytes received or forgiven so
   // far; exact in 64 bits for steps up to 2^40 bytes.
-  action vest(out bool vested) {
+  @hidden action vest(out bool vested) {
     bit<64> after = forgiven_bytes + (bit<64>)meta.range.missing_bytes;
     if (meta.step.vesting == 1) {
       vested = after * 1000000 <= (bit<64>)meta.step.p_ppm * (received + after);
@@ -91,12 +91,12 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     }
   }
 
-  action start_flow() {
+  @hidden action start_flow() {
     flow_draws.write(meta.flow.slot, 0);
   }
 
   // Fresh for every trimmed header: the count of the flow's draws goes up.
-  action draw_fresh(out bit<32> draw) {
+  @hidden action draw_fresh(out bit<32> draw) {
     bit<32> draws;
     flow_draws.read(draws, meta.flow.slot);
     flow_draws.write(meta.flow.slot, draws + 1);
@@ -106,7 +106,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
   }
 
   // Charges the budget once.
-  action forgive() {
+  @hidden action forgive() {
     meta.outcome = OUTCOME_FORGIVEN;
     forgiven_bytes = forgiven_bytes + (bit<64>)meta.range.missing_bytes;
     outstanding = outstanding |-| (bit<64>)meta.range.missing_bytes;
@@ -114,7 +114,7 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     state_outstanding.write(slot, outstanding);
   }
 
-  action note_exhausted(in bit<1> last) {
+  @hidden action note_exhausted(in bit<1> last) {
     state_exhausted.write(slot, meta.reply.budget_exhausted);
     if (last == 0) {
       exhausted_set.count(0);

@@ -10,7 +10,7 @@
 control HostSide(inout nic_headers_t hdr, inout standard_metadata_t std_meta) {
   Mix() mix;
 
-  action set_source_port(in bit<32> draw) {
+  @hidden action set_source_port(in bit<32> draw) {
     hdr.udp.src_port = 2w3 ++ draw[13:0];
     hdr.udp.checksum = 0;
   }

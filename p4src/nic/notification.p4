@@ -21,11 +21,11 @@ control Notification(in nic_headers_t hdr,
 
   bit<48> quiet_until;
 
-  action start_flow() {
+  @hidden action start_flow() {
     flow_quiet_until.write(meta.flow.slot, 0);
   }
 
-  action stay_quiet() {
+  @hidden action stay_quiet() {
     flow_quiet_until.write(
         meta.flow.slot, std_meta.ingress_global_timestamp +
                             (bit<48>)meta.notification_interval_us);

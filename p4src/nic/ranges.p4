@@ -11,7 +11,7 @@
 control Ranges(in nic_headers_t hdr, inout nic_metadata_t meta, out bool is_bad) {
   bit<33> end;
 
-  action measure() {
+  @hidden action measure() {
     meta.range.first = hdr.reth.virtual_addr >> BLOCK_SHIFT;
     bit<32> blocks = (hdr.reth.dma_len + (BLOCK_BYTES - 1)) >> BLOCK_SHIFT;
     meta.range.blocks = blocks[7:0];

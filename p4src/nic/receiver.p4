@@ -29,7 +29,7 @@ control Receiver(in nic_headers_t hdr,
 
   // A copy for the host where something was settled. Without one the packet itself
   // turns around, and without a notification no group is needed.
-  action reply(in bool to_host, in bool notify) {
+  @hidden action reply(in bool to_host, in bool notify) {
     meta.reply.due = true;
     if (to_host) {
       std_meta.mcast_grp =

@@ -59,13 +59,14 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   bit<64> high_forgiven = 0;
   bit<64> high_charged = 0;
 
+  range_mask_t range_received;
   range_mask_t range_forgiven;
-  range_mask_t missing_charged;
+  range_mask_t range_charged;
   bit<RING_WORDS> full;
   range_mask_t blocks;    // to weigh
   bit<64> ones;           // to count
 
-  action start_flow() {
+  @hidden action start_flow() {
     flow_epoch.read(epoch, meta.flow.slot);
     epoch = epoch + 1;
     next = 0;
@@ -76,13 +77,13 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     flow_full.write(meta.flow.slot, 0);
   }
 
-  action load_flow() {
+  @hidden action load_flow() {
     flow_epoch.read(epoch, meta.flow.slot);
     flow_next.read(next, meta.flow.slot);
     flow_top.read(top, meta.flow.slot);
   }
 
-  action locate_range() {
+  @hidden action locate_range() {
     end = meta.range.first + (bit<32>)meta.range.blocks;
     current_word = next >> WORD_SHIFT;
     low_word = meta.range.first >> WORD_SHIFT;
@@ -92,7 +93,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     offset = meta.range.first[7:0] & WORD_MASK;
   }
 
-  action load_low_word() {
+  @hidden action load_low_word() {
     bit<64> tag;
     word_tag.read(tag, low_index);
     if (tag == epoch ++ low_word) {
@@ -102,7 +103,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     }
   }
 
-  action load_high_word() {
+  @hidden action load_high_word() {
     bit<64> tag;
     word_tag.read(tag, high_index);
     if (tag == epoch ++ high_word) {
@@ -112,14 +113,14 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     }
   }
 
-  action store_low_word() {
+  @hidden action store_low_word() {
     word_tag.write(low_index, epoch ++ low_word);
     word_received.write(low_index, low_received);
     word_forgiven.write(low_index, low_forgiven);
     word_charged.write(low_index, low_charged);
   }
 
-  action store_high_word() {
+  @hidden action store_high_word() {
     word_tag.write(high_index, epoch ++ high_word);
     word_received.write(high_index, high_received);
     word_forgiven.write(high_index, high_forgiven);
@@ -127,14 +128,24 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // Without holes nothing is marked above rcv_nxt: all of the range is missing.
-  action take_in_order() {
+  @hidden action take_in_order() {
     meta.range.missing = meta.range.all;
     meta.range.missing_bytes = hdr.reth.dma_len;
     meta.range.charged_bytes = 0;
   }
 
+  // The marks of the range, its first block in bit 0.
+  @hidden action line_up_marks() {
+    range_received = (range_mask_t)(
+        (low_received >> offset) | (high_received << (WORD_BLOCKS - offset)));
+    range_forgiven = meta.range.all & (range_mask_t)(
+        (low_forgiven >> offset) | (high_forgiven << (WORD_BLOCKS - offset)));
+    range_charged = (range_mask_t)(
+        (low_charged >> offset) | (high_charged << (WORD_BLOCKS - offset)));
+  }
+
   // Unsettled(flow, range): at or above rcv_nxt, neither Received nor Forgiven.
-  action find_missing() {
+  @hidden action find_missing() {
     range_mask_t below_next = 0;
     if (meta.range.first < next) {
       below_next = meta.range.all;
@@ -142,20 +153,14 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
         below_next = ~(~(range_mask_t)0 << (next - meta.range.first)[7:0]);
       }
     }
-    range_forgiven = meta.range.all &
-        (range_mask_t)((low_forgiven >> offset) | (high_forgiven << (WORD_BLOCKS - offset)));
-    bit<64> range_received =
-        (low_received >> offset) | (high_received << (WORD_BLOCKS - offset));
-    bit<64> range_charged =
-        (low_charged >> offset) | (high_charged << (WORD_BLOCKS - offset));
     meta.range.missing = meta.range.all & ~below_next & ~range_forgiven &
-                         ~(range_mask_t)range_received;
-    missing_charged = meta.range.missing & (range_mask_t)range_charged;
+                         ~range_received;
+    range_charged = range_charged & meta.range.missing;
   }
 
   // Bits of `blocks` to the bytes they stand for: the last block of the range may
   // end its message early.
-  action weigh(out bit<32> bytes) {
+  @hidden action weigh(out bit<32> bytes) {
     bit<32> gap = 0;
     if ((blocks >> (meta.range.blocks - 1)) & 1 == 1) {
       gap = meta.range.tail_gap;
@@ -168,7 +173,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // Bits of `ones` to the number of ones below its lowest zero.
-  action count_trailing_ones() {
+  @hidden action count_trailing_ones() {
     ones = ones & ~(ones + 1);
     ones = ones - ((ones >> 1) & 0x5555555555555555);
     ones = (ones & 0x3333333333333333) + ((ones >> 2) & 0x3333333333333333);
@@ -176,7 +181,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     ones = (ones * 0x0101010101010101) >> 56;
   }
 
-  action mark_missing() {
+  @hidden action mark_missing() {
     bit<64> low = (bit<64>)meta.range.missing << offset;
     bit<64> high = (bit<64>)meta.range.missing >> (WORD_BLOCKS - offset);
     if (meta.outcome == OUTCOME_RECEIVED) {
@@ -195,7 +200,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // Words that the range has filled, above that of rcv_nxt.
-  action note_full_words() {
+  @hidden action note_full_words() {
     flow_full.read(full, meta.flow.slot);
     if (low_word > current_word && (low_received | low_forgiven) == ALL_ONES) {
       full = full | ((bit<RING_WORDS>)1 << (low_word - current_word - 1)[7:0]);
@@ -208,7 +213,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // The settled blocks of the word of rcv_nxt, which the range covers.
-  action load_current() {
+  @hidden action load_current() {
     ones = high_received | high_forgiven;
     if (current_word == low_word) {
       ones = low_received | low_forgiven;
@@ -217,14 +222,14 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   // The word of rcv_nxt is full, and so are as many after it as `ones` says.
-  action pass_full_words() {
+  @hidden action pass_full_words() {
     current_word = current_word + 1 + (bit<32>)ones;
     full = full >> (ones[7:0] + 1);
     flow_full.write(meta.flow.slot, full);
     low_index = meta.flow.slot ++ current_word[RING_SHIFT - 1:0];
   }
 
-  action load_after_full() {
+  @hidden action load_after_full() {
     bit<64> tag;
     bit<64> received;
     ones = 0;
@@ -236,7 +241,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
     }
   }
 
-  action set_next(in block_t value) {
+  @hidden action set_next(in block_t value) {
     next = value;
     flow_next.write(meta.flow.slot, next);
   }
@@ -259,6 +264,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
         if (high_word != low_word) {
           load_high_word();
         }
+        line_up_marks();
         find_missing();
         meta.range.missing_bytes = hdr.reth.dma_len;
         meta.range.charged_bytes = 0;
@@ -266,8 +272,8 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
           blocks = meta.range.missing;
           weigh(meta.range.missing_bytes);
         }
-        if (missing_charged != 0) {
-          blocks = missing_charged;
+        if (range_charged != 0) {
+          blocks = range_charged;
           weigh(meta.range.charged_bytes);
         }
         if (meta.kind == KIND_DATA && range_forgiven != 0) {

@@ -28,7 +28,7 @@ control Sender(inout nic_headers_t hdr,
   owner_t age;
   bit<1> exempt = 0;
 
-  action compare_owner() {
+  @hidden action compare_owner() {
     slot = meta.qp[QP_FLOW_SLOT];
     owner_t owner;
     sender_used.read(used, slot);
@@ -38,18 +38,18 @@ control Sender(inout nic_headers_t hdr,
 
   // OnFlowStart: the flow's first feedback is early enough, because no signal can
   // come before it.
-  action start_flow() {
+  @hidden action start_flow() {
     sender_used.write(slot, 1);
     sender_owner.write(slot, meta.qp[QP_OWNER]);
     sender_exempt.write(slot, 0);
   }
 
-  action load_mode() {
+  @hidden action load_mode() {
     sender_exempt.read(exempt, slot);
   }
 
   // OnReport.
-  action set_mode(in bit<1> mode) {
+  @hidden action set_mode(in bit<1> mode) {
     exempt = mode;
     sender_exempt.write(slot, mode);
   }

@@ -18,19 +18,19 @@ control StateQuery(inout nic_headers_t hdr,
   bit<64> outstanding = 0;
   bit<64> trimmed = 0;
 
-  action load_tag() {
+  @hidden action load_tag() {
     slot = meta.qp[QP_STEP_SLOT];
     state_tag.read(tag, slot);
   }
 
-  action load_bytes() {
+  @hidden action load_bytes() {
     state_received.read(received, slot);
     state_forgiven.read(forgiven, slot);
     state_outstanding.read(outstanding, slot);
     state_trimmed.read(trimmed, slot);
   }
 
-  action report() {
+  @hidden action report() {
     hdr.state_report.setValid();
     hdr.state_report.step_slot = hdr.state_query.step_slot;
     hdr.state_report.nonce = hdr.state_query.nonce;

@@ -11,7 +11,7 @@
 control Validation(in nic_headers_t hdr,
                    inout nic_metadata_t meta,
                    in standard_metadata_t std_meta) {
-  action judge_data() {
+  @hidden action judge_data() {
     bit<32> expected_len = (bit<32>)TRIMMED_IPV4_BYTES;
     bit<3> kind = KIND_TRIMMED;
     if (meta.trimmed == 0) {
@@ -24,14 +24,14 @@ control Validation(in nic_headers_t hdr,
     }
   }
 
-  action judge_feedback() {
+  @hidden action judge_feedback() {
     if (hdr.ipv4.total_len == FEEDBACK_IPV4_BYTES &&
         (hdr.aeth.syndrome == SYNDROME_ACK || hdr.aeth.syndrome == SYNDROME_NAK)) {
       meta.kind = KIND_FEEDBACK;
     }
   }
 
-  action judge_notification() {
+  @hidden action judge_notification() {
     if (hdr.ipv4.total_len == CNP_IPV4_BYTES) {
       meta.kind = KIND_NOTIFICATION;
     }

@@ -59,7 +59,7 @@ control Admission(inout switch_metadata_t meta,
 
   // The dynamic limit shrinks as the buffer fills. 64 bits, because the reserve
   // alone may be all 32.
-  action admit_if_it_fits() {
+  @hidden action admit_if_it_fits() {
     bit<32> frame = std_meta.packet_length;
 
     bit<32> queue_in;

@@ -11,7 +11,7 @@ control Departure(in switch_metadata_t meta,
                   in standard_metadata_t std_meta,
                   out bit<32> bytes_behind) {
   // One action: the egress threads of all ports write the last two registers.
-  action depart() {
+  @hidden action depart() {
     bit<32> out_bytes;
     queue_departed.read(out_bytes, std_meta.egress_port);
     queue_departed.write(std_meta.egress_port, out_bytes + meta.queued_bytes);

@@ -65,7 +65,7 @@ control Forwarding(in switch_headers_t hdr,
     size = MAX_GROUP_MEMBERS;
   }
 
-  action choose_member(in bit<32> draw) {
+  @hidden action choose_member(in bit<32> draw) {
     chosen_member = ((bit<48>)draw * (bit<48>)group_size)[47:32];
   }
 

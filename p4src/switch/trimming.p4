@@ -20,7 +20,7 @@ control Trimming(inout switch_headers_t hdr,
   bit<32> before;
   bit<32> after;
 
-  action trim() {
+  @hidden action trim() {
     before = (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn) + (bit<32>)hdr.ipv4.total_len;
     after = (bit<32>)(meta.trimmed_dscp ++ hdr.ipv4.ecn) + (bit<32>)TRIMMED_IPV4_BYTES;
     hdr.ipv4.dscp = meta.trimmed_dscp;

@@ -16,23 +16,23 @@ control Validation(inout switch_headers_t hdr,
   counter<bit<1>>(1, CounterType.packets) malformed;
   counter<bit<1>>(1, CounterType.packets) ttl_expired;
 
-  action identify_ipv4() {
+  @hidden action identify_ipv4() {
     meta.flow.src_addr = hdr.ipv4.src_addr;
     meta.flow.dst_addr = hdr.ipv4.dst_addr;
     meta.flow.protocol = hdr.ipv4.protocol;
   }
 
-  action identify_arp() {
+  @hidden action identify_arp() {
     meta.flow.src_addr = hdr.arp.sender_ip;
     meta.flow.dst_addr = hdr.arp.target_ip;
   }
 
-  action identify_udp_ports() {
+  @hidden action identify_udp_ports() {
     meta.flow.src_port = hdr.udp.src_port;
     meta.flow.dst_port = hdr.udp.dst_port;
   }
 
-  action identify_tcp_ports() {
+  @hidden action identify_tcp_ports() {
     meta.flow.src_port = hdr.tcp_ports.src_port;
     meta.flow.dst_port = hdr.tcp_ports.dst_port;
   }
