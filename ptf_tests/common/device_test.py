@@ -13,8 +13,9 @@ from ptf import testutils
 from ptf.base_tests import BaseTest
 
 from tests.support import wire
+from tests.support.control import Control
+from tests.support.memory_dataplane import MemoryDataplane
 from tests.support.p4rt import P4RuntimeControl
-from tests.support.wire import Roce
 
 COUNTER_TIMEOUT_S = 5.0
 """How long counters may lag behind the packets that they count."""
@@ -38,22 +39,28 @@ def describe(frame: bytes | None) -> str:
 class DeviceTest(BaseTest):  # type: ignore[misc]  # ptf is not typed
     """Pushes the pipeline afresh before each test, so that every table, register and counter starts empty."""
 
-    control: P4RuntimeControl
+    control: Control
 
     def setUp(self) -> None:
         super().setUp()
         self.dataplane = ptf.dataplane_instance
-        self.target = testutils.test_param_get("target")
-        self.control = P4RuntimeControl(
+        self.control = self.connect()
+        self.control.reset()
+        self.dataplane.flush()
+        self.configure()
+
+    def connect(self) -> Control:
+        """The device's control plane: by P4Runtime, unless the dataplane is one that brings its own."""
+        if isinstance(self.dataplane, MemoryDataplane):
+            return self.dataplane.control
+        control = P4RuntimeControl(
             testutils.test_param_get("address"),
             testutils.test_param_get("device_id"),
             Path(testutils.test_param_get("p4info")),
             Path(testutils.test_param_get("json")),
         )
-        self.addCleanup(self.control.close)
-        self.control.reset()
-        self.dataplane.flush()
-        self.configure()
+        self.addCleanup(control.close)
+        return control
 
     def configure(self) -> None:
         """What the controller installs before the test."""
@@ -112,6 +119,3 @@ class DeviceTest(BaseTest):  # type: ignore[misc]  # ptf is not typed
         for name, packets in ports.items():
             self.expect(int(name[1:]), *packets)
         self.expect_nothing_else()
-
-
-__all__ = ["DeviceTest", "Roce", "describe"]

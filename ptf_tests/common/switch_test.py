@@ -88,3 +88,12 @@ class SwitchTest(DeviceTest):
             if time.monotonic() > deadline:
                 self.fail("the first frame did not leave the slow port")
         return self.forwarded(packet)
+
+    def settle(self, port: int) -> None:
+        """Wait until everything sent at `port` has been admitted: a marker behind it has come out at port 4.
+
+        A switch may look at its ports in any order, so frames at two ports need this between them.
+        """
+        marker = self.data(0xFFFFFE, to=4, dscp=wire.DSCP_CONTROL)
+        self.send(port, marker)
+        self.expect(4, self.forwarded(marker))

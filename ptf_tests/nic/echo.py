@@ -97,7 +97,7 @@ class NotificationAfterTheInterval(NicTest):
             self.expect_any_order(
                 WIRE, self.feedback(marked, ACK, (number + 1) * MTU), answers.notification(marked)
             )
-        self.expect_nothing_else()
+            self.expect_nothing_else()
         self.expect_counters(notification_sent=3, echo_sent=0)
 
 

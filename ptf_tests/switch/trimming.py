@@ -137,6 +137,7 @@ class IngressLimitExceeded(AdmissionTest):
         packets = [self.data(1), self.data(2)]
         for packet in packets:
             self.send(1, packet)
+        self.settle(1)
         other = self.data(3)
         self.send(2, other)
         self.expect(
@@ -168,6 +169,7 @@ class SharedBufferShrinks(AdmissionTest):
             first = self.occupy()
             other, packet = self.data(1), self.data(2)
             self.send(2, other)
+            self.settle(2)
             self.send(1, packet)
             outcome = self.forwarded(packet) if admitted else self.trimmed(packet)
             later = (self.forwarded(other), outcome) if admitted else (outcome, self.forwarded(other))
@@ -186,6 +188,7 @@ class SharedBufferOverdrawn(AdmissionTest):
         others = [self.data(1), self.data(2)]
         for other in others:
             self.send(2, other)
+        self.settle(2)
         packets = [self.data(3), self.data(4)]
         for packet in packets:
             self.send(1, packet)

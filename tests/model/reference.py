@@ -265,7 +265,9 @@ class NicModel:
         self.counters["data_received" if new else "data_duplicate"] += 1
         state = self._state(self.slot(packet), flow)
         if state is not None:
-            state.outstanding -= count({b: n for b, n in new.items() if b in flow.charged})
+            # Never below 0, should a peer contradict itself about where its message ends.
+            charged = count({b: n for b, n in new.items() if b in flow.charged})
+            state.outstanding = max(0, state.outstanding - charged)
             if flow.eligible:
                 state.received += count(new)
         flow.charged -= set(new)
@@ -313,7 +315,7 @@ class NicModel:
             return self.repair(packet, flow, blocks)
         self.counters["forgiven"] += 1
         state.forgiven += length
-        state.outstanding -= length
+        state.outstanding = max(0, state.outstanding - length)
         flow.charged -= set(missing)
         self._mark(packet, flow, missing, State.FORGIVEN)
         self._advance(flow)

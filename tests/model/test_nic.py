@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.model import traffic
 from tests.model.compare import Comparison
 from tests.model.traffic import CONTROL_KINDS, ODD_KINDS, RECEIVER_KINDS, SENDER_KINDS, WAIT_KINDS
+from tests.support import wire
 from tests.support.dut import Dut
 
 FAST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -36,6 +37,23 @@ def test_steps_and_owners(nic_dut: Dut, plan: traffic.Plan) -> None:
 @FAST
 def test_packets_that_break_the_rules(nic_dut: Dut, plan: traffic.Plan) -> None:
     """Stale owners, bad ranges and packets beyond the window between good ones."""
+    Comparison(nic_dut).run(traffic.resolve(plan))
+
+
+LAP = wire.WINDOW // wire.BLOCK + 64
+"""Blocks of a flow's ring of words."""
+
+
+@given(
+    plan=traffic.plans(
+        (*RECEIVER_KINDS, "window_edge", "reuse"),
+        max_ops=45,
+        prefixes=(LAP - 130, LAP - 17, LAP - 1, LAP, LAP + 64, 2 * LAP - 5),
+    )
+)
+@settings(FAST, max_examples=15)
+def test_flows_that_went_round_their_ring(nic_dut: Dut, plan: traffic.Plan) -> None:
+    """Messages so long that every word of the ring has been used before."""
     Comparison(nic_dut).run(traffic.resolve(plan))
 
 

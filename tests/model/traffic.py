@@ -79,7 +79,7 @@ class Op:
 
 
 RECEIVER_KINDS = ("data", "data", "data", "run", "trim", "trim", "trim", "repeat")
-ODD_KINDS = ("stale", "beyond", "bad_range", "window_edge")
+ODD_KINDS = ("stale", "beyond", "bad_range", "window_edge", "contradiction")
 CONTROL_KINDS = ("step", "close", "remove", "reuse", "query")
 WAIT_KINDS = ("wait",)
 SENDER_KINDS = ("report", "request", "notification", "send")
@@ -284,6 +284,9 @@ class _Resolver:
         elif op.kind == "window_edge":
             # The last block of a fresh flow's window, or the first one after it.
             offset, length, end = wire.WINDOW - BLOCK + (op.flags >> 1 & 1) * BLOCK, BLOCK, False
+        elif op.kind == "contradiction":
+            # Says that the message ends here, in the middle of a block.
+            length, end = max(1, length - 1 - op.start % BLOCK), True
         elif op.kind == "bad_range":
             offset, length, end = (
                 (offset + 1, length, end),

@@ -63,9 +63,7 @@ class P4RuntimeControl:
             return
 
     def reset(self) -> None:
-        for group in self._groups:
-            self._write(p4r.Update.DELETE, self._group_entity(group, ()))
-        self._groups.clear()
+        self._delete_groups()
         config = p4r.ForwardingPipelineConfig(p4info=self._names.info, p4_device_config=self._json)
         self._stub.SetForwardingPipelineConfig(
             p4r.SetForwardingPipelineConfigRequest(
@@ -78,6 +76,13 @@ class P4RuntimeControl:
         )
         while self.packet_in(0) is not None:
             pass
+
+    def _delete_groups(self) -> None:
+        """BMv2 keeps a group's replicas over a pipeline push, though P4Runtime then knows no group: so in
+        time."""
+        for group in self._groups:
+            self._write(p4r.Update.DELETE, self._group_entity(group, ()))
+        self._groups.clear()
 
     # --- entities
 
@@ -214,6 +219,7 @@ class P4RuntimeControl:
         return {names[m.metadata_id]: int.from_bytes(m.value) for m in packet.metadata}, packet.payload
 
     def close(self) -> None:
+        self._delete_groups()
         self._requests.put(None)
         self._stream.cancel()
         self._reader.join(timeout=5)

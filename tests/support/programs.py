@@ -46,10 +46,12 @@ def chosen_compiler() -> str:
     return wanted
 
 
-def compile_program(name: str, sources: Path = SOURCES, compiler: str | None = None) -> Program:
+def compile_program(
+    name: str, sources: Path = SOURCES, compiler: str | None = None, cache: Path = CACHE
+) -> Program:
     """`switch` or `nic` from a directory of sources. Raises CompileError."""
     compiler = compiler or chosen_compiler()
-    directory = CACHE / f"{name}-{compiler}-{_digest(sources, compiler)}"
+    directory = cache / f"{name}-{compiler}-{_digest(sources, compiler)}"
     program = Program(name, compiler, directory / f"{name}.json", directory / f"{name}.p4info.txtpb")
     if program.json.exists() and program.p4info.exists():
         return program
