@@ -28,8 +28,8 @@ from target.p4runtime.status import (
 API_VERSION: Final = "1.5.0"
 """The P4Runtime version that is implemented, as `Capabilities` reports it."""
 
-_INLINE_UPDATES: Final = 64
-"""A write of at most this many updates takes less time than handing it to another thread."""
+_INLINE: Final = 64
+"""Reading or writing at most this many entities takes less time than handing it to another thread."""
 _CHUNK_BYTES: Final = 1 << 20
 """A read's answer is cut into messages of about this size: clients refuse more than 4 MB by default."""
 
@@ -72,7 +72,8 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             async with session.lock:
                 # Another client may have become primary while this one waited.
                 role = session.arbiter.check_primary(request.role, election_id)
-                await _finish(self._write(session, request, role))
+                await _write(session, request, role)
+            session.log.debug("write: %d update(s)", len(request.updates))
             return p4r.WriteResponse()
         except BatchError as error:
             await _abort_batch(context, error)
@@ -80,14 +81,6 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             await _abort(context, error)
         except Exception:
             await _abort_unexpected(context, "Write")
-
-    async def _write(self, session: DeviceSession, request: p4r.WriteRequest, role: RoleConfig) -> None:
-        pipeline = session.configs.require()
-        args = (pipeline, request.updates, request.atomicity, role, session.configs.write_log)
-        if len(request.updates) <= _INLINE_UPDATES:
-            write_batch(*args)
-        else:
-            await session.in_worker(write_batch, *args)
 
     async def SetForwardingPipelineConfig(
         self, request: p4r.SetForwardingPipelineConfigRequest, context: Context
@@ -129,7 +122,10 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
             role = session.arbiter.role_config(request.role) if request.role else None
             async with session.lock:
                 pipeline = session.configs.require()
-                entities, failure = await session.in_worker(read_batch, pipeline, request.entities, role)
+                if len(request.entities) <= _INLINE and all(map(_names_one, request.entities)):
+                    entities, failure = read_batch(pipeline, request.entities, role)
+                else:
+                    entities, failure = await session.in_worker(read_batch, pipeline, request.entities, role)
             for response in _chunks(entities):
                 yield response
             if failure is not None:
@@ -165,6 +161,31 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
                 writer.cancel()
             if session is not None and stream is not None:
                 await asyncio.shield(session.close_stream(stream))
+
+
+async def _write(session: DeviceSession, request: p4r.WriteRequest, role: RoleConfig) -> None:
+    pipeline = session.configs.require()
+    args = (pipeline, request.updates, request.atomicity, role, session.configs.write_log)
+    if len(request.updates) <= _INLINE:
+        write_batch(*args)
+    else:
+        await _finish(session.in_worker(write_batch, *args))
+
+
+def _names_one(entity: p4r.Entity) -> bool:
+    """Does a read of it find one thing at most, and so end at once?"""
+    match entity.WhichOneof("entity"):
+        case "table_entry":
+            return entity.table_entry.table_id != 0 and (
+                entity.table_entry.is_default_action or bool(entity.table_entry.match)
+            )
+        case "counter_entry":
+            return entity.counter_entry.HasField("index")
+        case "register_entry":
+            return entity.register_entry.HasField("index")
+        case "direct_counter_entry":
+            return bool(entity.direct_counter_entry.table_entry.match)
+    return False
 
 
 async def _send_all(stream: Stream, context: Context) -> None:

@@ -27,6 +27,9 @@ from target.p4runtime.status import P4Error, permission_denied, unimplemented
 
 T = TypeVar("T")
 
+PACKET_QUEUE: Final = 16384
+"""Packets that may wait for the event loop; the engine's own queue comes before it."""
+
 STREAM_QUEUE: Final = 4096
 """Packets and errors that may wait for one slow client; what is beyond is dropped and counted."""
 
@@ -71,6 +74,7 @@ class DeviceSession:
         self._packets: deque[bytes] = deque()
         self._drain_scheduled = False
         self._closed = False
+        self.packet_drops = 0
         device.set_packet_in(self.packet_in)
 
     def close(self) -> None:
@@ -138,6 +142,9 @@ class DeviceSession:
     def packet_in(self, packet: bytes) -> None:
         """A packet for the CPU. Called by the engine, from any thread; never blocks."""
         if self._closed:
+            return
+        if len(self._packets) >= PACKET_QUEUE:
+            self.packet_drops += 1
             return
         self._packets.append(packet)
         if not self._drain_scheduled:
