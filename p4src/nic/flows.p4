@@ -3,18 +3,13 @@
 #define _NIC_FLOWS_P4_
 
 #include "metadata.p4"
+#include "flow_state.p4"
 
 // Which flow owns a flow slot. Owners are serial numbers: ahead of the slot's
 // means a new flow, which takes the slot over; behind it means a packet of a flow
 // that has left. A slot never used takes any owner.
-// Reads meta.qp and the step's entry; writes meta.flow, whose is_new tells every
-// other control to start its own state of the slot afresh.
+// Reads meta.qp and the step's entry; writes meta.flow.
 control Flows(inout nic_metadata_t meta, out bool is_stale) {
-  register<bit<1>, flow_slot_t>(FLOW_SLOTS) flow_used;
-  register<owner_t, flow_slot_t>(FLOW_SLOTS) flow_owner;
-  register<bit<1>, flow_slot_t>(FLOW_SLOTS) flow_eligible;
-  register<bit<32>, flow_slot_t>(FLOW_SLOTS) flow_step_tag;
-
   bit<1> used;
   owner_t age;
 
@@ -26,9 +21,9 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
     age = meta.qp[QP_OWNER] - owner;
   }
 
-  // exemption_eligible is fixed here: gradient payload on a step with p > 0.
+  // exemption_eligible is fixed here: gradient payload on a step with p > 0. The new
+  // epoch makes every bitmap word of the slot read as zeros.
   @hidden action create() {
-    meta.flow.is_new = 1;
     meta.flow.step_tag = meta.step.tag;
     meta.flow.exemption_eligible = 0;
     if (meta.gradient == 1 && meta.step.eligible == 1 && meta.step.p_ppm > 0) {
@@ -38,6 +33,15 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
     flow_owner.write(meta.flow.slot, meta.qp[QP_OWNER]);
     flow_eligible.write(meta.flow.slot, meta.flow.exemption_eligible);
     flow_step_tag.write(meta.flow.slot, meta.flow.step_tag);
+    bit<32> epoch;
+    flow_epoch.read(epoch, meta.flow.slot);
+    epoch = epoch + 1;
+    flow_epoch.write(meta.flow.slot, epoch);
+    flow_next.write(meta.flow.slot, 0);
+    flow_top.write(meta.flow.slot, 0);
+    flow_full.write(meta.flow.slot, 0);
+    flow_draws.write(meta.flow.slot, 0);
+    flow_quiet_until.write(meta.flow.slot, 0);
   }
 
   @hidden action load() {

@@ -3,6 +3,7 @@
 #define _NIC_FORGIVENESS_P4_
 
 #include "metadata.p4"
+#include "flow_state.p4"
 #include "step_state.p4"
 #include "../include/hash.p4"
 
@@ -12,8 +13,6 @@
 // Reads meta.range, meta.flow, meta.step; writes meta.outcome and meta.reply.
 control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
   Mix() mix;
-
-  register<bit<32>, flow_slot_t>(FLOW_SLOTS) flow_draws;
 
   counter<cell_t>(1, CounterType.packets) trimmed_settled;
   counter<cell_t>(1, CounterType.packets) forgiven;
@@ -91,10 +90,6 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
     }
   }
 
-  @hidden action start_flow() {
-    flow_draws.write(meta.flow.slot, 0);
-  }
-
   // Fresh for every trimmed header: the count of the flow's draws goes up.
   @hidden action draw_fresh(out bit<32> draw) {
     bit<32> draws;
@@ -125,9 +120,6 @@ control Forgiveness(in nic_headers_t hdr, inout nic_metadata_t meta) {
 
   apply {
     load_tag();
-    if (meta.flow.is_new == 1) {
-      start_flow();
-    }
     if (meta.step.tag != 0 && meta.step.tag != tag) {
       begin_step();
     }

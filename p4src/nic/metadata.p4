@@ -81,7 +81,6 @@ const bit<2> EXEMPTION_NEVER_ENDS = 2;
 // The flow a packet belongs to.
 struct flow_t {
   flow_slot_t slot;
-  bit<1> is_new;              // this is its first packet
   bit<1> exemption_eligible;
   bit<32> step_tag;           // of its step; 0: none met so far
 }

@@ -3,6 +3,7 @@
 #define _NIC_NOTIFICATION_P4_
 
 #include "metadata.p4"
+#include "flow_state.p4"
 
 // The congestion signal of the receiver, whether or not the flow is exempt: an
 // echo on the acknowledgement, or, where an interval is set, a notification
@@ -14,16 +15,10 @@ control Notification(in nic_headers_t hdr,
                      inout nic_metadata_t meta,
                      in standard_metadata_t std_meta,
                      out bool is_due) {
-  register<bit<48>, flow_slot_t>(FLOW_SLOTS) flow_quiet_until;   // us
-
   counter<cell_t>(1, CounterType.packets) echo_sent;
   counter<cell_t>(1, CounterType.packets) notification_sent;
 
   bit<48> quiet_until;
-
-  @hidden action start_flow() {
-    flow_quiet_until.write(meta.flow.slot, 0);
-  }
 
   @hidden action stay_quiet() {
     flow_quiet_until.write(
@@ -33,9 +28,6 @@ control Notification(in nic_headers_t hdr,
 
   apply {
     is_due = false;
-    if (meta.flow.is_new == 1) {
-      start_flow();
-    }
     if (meta.reply.syndrome == SYNDROME_ACK &&
         (hdr.ipv4.ecn == ECN_CE || (meta.outcome == OUTCOME_FORGIVEN &&
                                     meta.step.forgiveness_echoes == 1))) {

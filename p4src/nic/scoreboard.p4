@@ -3,6 +3,7 @@
 #define _NIC_SCOREBOARD_P4_
 
 #include "metadata.p4"
+#include "flow_state.p4"
 #include "forgiveness.p4"
 
 // The scoreboard of a flow, and rcv_nxt: what has arrived, what was forgiven, what
@@ -26,11 +27,6 @@
 //   rcv_nxt passes any number of full words at once.
 control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
                    out bool is_beyond_window) {
-  register<bit<32>, flow_slot_t>(FLOW_SLOTS) flow_epoch;
-  register<block_t, flow_slot_t>(FLOW_SLOTS) flow_next;   // rcv_nxt
-  register<block_t, flow_slot_t>(FLOW_SLOTS) flow_top;
-  register<bit<RING_WORDS>, flow_slot_t>(FLOW_SLOTS) flow_full;
-
   register<bit<64>, word_index_t>(FLOW_SLOTS * RING_WORDS) word_tag;
   register<bit<64>, word_index_t>(FLOW_SLOTS * RING_WORDS) word_received;
   register<bit<64>, word_index_t>(FLOW_SLOTS * RING_WORDS) word_forgiven;
@@ -65,17 +61,6 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   bit<RING_WORDS> full;
   range_mask_t blocks;    // to weigh
   bit<64> ones;           // to count
-
-  @hidden action start_flow() {
-    flow_epoch.read(epoch, meta.flow.slot);
-    epoch = epoch + 1;
-    next = 0;
-    top = 0;
-    flow_epoch.write(meta.flow.slot, epoch);
-    flow_next.write(meta.flow.slot, 0);
-    flow_top.write(meta.flow.slot, 0);
-    flow_full.write(meta.flow.slot, 0);
-  }
 
   @hidden action load_flow() {
     flow_epoch.read(epoch, meta.flow.slot);
@@ -247,11 +232,7 @@ control Scoreboard(in nic_headers_t hdr, inout nic_metadata_t meta,
   }
 
   apply {
-    if (meta.flow.is_new == 1) {
-      start_flow();
-    } else {
-      load_flow();
-    }
+    load_flow();
     locate_range();
     is_beyond_window = high_word > current_word + (RING_WORDS - 2);
     if (!is_beyond_window) {
