@@ -222,7 +222,7 @@ NIC_FAULTS = (
     ),
     _nic(
         "a new owner inherits the scoreboard",
-        "scoreboard",
+        "flows",
         "epoch = epoch + 1;",
         "",
         "ranges.NewOwnerStartsAfresh",
