@@ -108,10 +108,10 @@ PROBABILITY = st.sampled_from([0.0, 0.05, 0.3])
 @settings(max_examples=120, deadline=None)
 @given(
     lengths=st.lists(LENGTHS, min_size=1, max_size=5),
-    payload=st.sampled_from([512, 1024, 4096]),
+    payload=st.sampled_from([512, 1024, 1536, 4096, 5120]),
     window=st.sampled_from([0, 1, 3000, 20_000]),
     basis=st.sampled_from(["unsettled", "cumulative"]),
-    span=st.sampled_from([4096, 16_384, 1 << 22]),
+    span=st.sampled_from([5120, 16_384, 1 << 22]),
     dcqcn=st.sampled_from([None, DcqcnConfig.for_line_rate(100_000_000_000)]),
     scale=st.booleans(),
     lost=PROBABILITY,
@@ -344,6 +344,22 @@ def test_double_settlement_is_an_error_event_and_changes_nothing() -> None:
         endpoint.receive(3, delivery(qp, 512, b"y" * 512, 1, last=True))
         assert endpoint.stats().double_settlements == 2
         assert buffer == b"a" * 512 + b"x" * 512
+
+
+def test_range_across_words_of_the_bitmap_is_checked_block_by_block() -> None:
+    buffer = bytearray(70 * 512)
+    with Endpoint(config_for(0)) as endpoint:
+        qp = endpoint.alloc_receive_qp()
+        message = endpoint.post_receive(0, qp=qp, buffer=buffer)
+        endpoint.receive(1, delivery(qp, 64 * 512, b"a" * 512, 1, last=False))
+        endpoint.receive(1, delivery(qp, 66 * 512, b"b" * 512, 1, last=False))
+        # Blocks 62 to 65: 64 is settled, 66 is not in the range.
+        endpoint.receive(2, delivery(qp, 62 * 512, b"x" * 2048, 0b1111, last=False))
+        assert buffer == bytes(62 * 512) + b"x" * 1024 + b"a" * 512 + b"x" * 512 + b"b" * 512 + bytes(3 * 512)
+        assert endpoint.stats().double_settlements == 1
+        assert endpoint.flow_stats(2, message).settled_bytes == 5 * 512
+        endpoint.receive(3, delivery(qp, 62 * 512, b"y" * 1024, 0b11, last=False))
+        assert endpoint.stats().double_settlements == 2
 
 
 def test_message_that_ends_early_completes_with_its_own_length() -> None:
