@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import logging
 import logging.handlers
+import os
 import signal
 import sys
 import threading
@@ -64,6 +65,8 @@ def _run(options: argparse.Namespace) -> int:
     if p4info is not None and program is None:
         raise SettingsError("--p4info belongs to a program; give the JSON as well, and no --no-p4")
 
+    # gRPC's own lines on stderr say less than ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Only now: --help and bad input need neither gRPC nor a compiler.
     from target.launch.engine import native_engine
     from target.launch.run import Launch, run
@@ -117,7 +120,7 @@ def _devices(options: argparse.Namespace) -> list[DeviceSettings]:
     device = DeviceSettings(
         name=f"device{options.device_id}",
         device_id=options.device_id,
-        grpc_addr=options.grpc_server_addr or DEFAULT_ADDRESS,
+        grpc_addr=DEFAULT_ADDRESS if options.grpc_server_addr is None else options.grpc_server_addr,
         cpu_port=options.cpu_port,
         drop_port=options.drop_port,
         priority_queues=count,

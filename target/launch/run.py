@@ -73,7 +73,7 @@ def run(
         try:
             addresses = dict(zip(_addresses(launch), server.start(), strict=True))
         except BindError as error:
-            raise SettingsError(f"P4Runtime: {error}; give another --grpc-server-addr") from None
+            raise SettingsError(f"P4Runtime: {error}; give another address") from None
         _set_configs(launch, server)
         for engine in engines:
             engine.start()

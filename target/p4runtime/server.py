@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import stat
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -22,6 +20,7 @@ import grpc.aio
 from finsy.proto import p4r, p4r_grpc
 
 from target.api import DeviceApi
+from target.p4runtime.address import BindError, check_free, unix_path
 from target.p4runtime.service import P4RuntimeService
 from target.p4runtime.session import DeviceSession
 
@@ -43,10 +42,6 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
-
-
-class BindError(Exception):
-    """An address that can't be listened on. One line, naming it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ class P4RuntimeServer:
     async def start(self) -> None:
         """Listen. Afterwards `address` names the real port if 0 was asked for. Raises BindError."""
         assert self._workers is not None
-        _check_free(self.address)
+        check_free(self.address)
         server = grpc.aio.server(options=_OPTIONS)
         try:
             if self._tls is None:
@@ -100,12 +95,12 @@ class P4RuntimeServer:
             else:
                 port = server.add_secure_port(self.address, self._tls.credentials())
         except RuntimeError as error:
-            raise BindError(f"can't listen on {self.address}: {_reason(error)}") from None
+            raise BindError(self.address, _reason(error)) from None
         self.sessions = {d.device_id: DeviceSession(d, self._workers) for d in self._devices}
         p4r_grpc.add_P4RuntimeServicer_to_server(P4RuntimeService(self.sessions), server)
         await server.start()
         self._server = server
-        path = _unix_path(self.address)
+        path = unix_path(self.address)
         if path is not None:
             self._socket = path
         elif port and self.address.endswith(":0"):
@@ -205,35 +200,6 @@ class ServerThread:
         self.stop()
 
 
-def _unix_path(address: str) -> Path | None:
-    if not address.startswith("unix:"):
-        return None
-    path = address.removeprefix("unix:")
-    return Path(path.removeprefix("//") if path.startswith("///") else path)
-
-
-def _check_free(address: str) -> None:
-    """gRPC would take over the socket file of a server that is alive; a stale one it may have."""
-    path = _unix_path(address)
-    if path is None:
-        return
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        if not path.parent.is_dir():
-            raise BindError(f"can't listen on {address}: no directory {path.parent}") from None
-        return
-    if not stat.S_ISSOCK(mode):
-        raise BindError(f"can't listen on {address}: the file exists and is no socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(os.fspath(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-        else:
-            raise BindError(f"can't listen on {address}: another server is listening on it")
-
-
 def _reason(error: RuntimeError) -> str:
     text = str(error)
-    return "the address is in use or not this machine's" if "Failed to bind" in text else text
+    return "the address can't be bound" if "Failed to bind" in text else text

@@ -244,6 +244,26 @@ def test_a_busy_address_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("", "host:port"),
+        ("localhost", "host:port"),
+        ("127.0.0.1:99999", "host:port"),
+        ("127.0.0.1:http", "host:port"),
+        ("no.such.host.invalid:9559", "no.such.host.invalid"),
+        ("192.0.2.1:9559", "cannot assign"),
+        ("unix:/no/such/directory/p4rt.sock", "/no/such/directory"),
+        ("unix:/dev/null", "no socket"),
+    ],
+)
+def test_an_impossible_address(address: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = _refused(["--no-p4", "--", "--grpc-server-addr", address], capsys)
+    assert address in line
+    assert reason in line
+
+
+@needs_compiler
 def test_a_program_that_cannot_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "program.json"
     broken = program.bmv2_program()
