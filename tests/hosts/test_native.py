@@ -12,7 +12,7 @@ import pytest
 
 import hosts.build
 from hosts.bench import Scenario, run
-from hosts.build import SANITIZE, BuildError, build, compiler, library, sources
+from hosts.build import CORE, SANITIZE, BuildError, build, compiler, library, sources
 from hosts.endpoint import BusyError, Endpoint, ExhaustedError, UnknownMessageError
 from hosts.wire import QueuePair
 from tests.hosts.harness import config_for
@@ -45,10 +45,16 @@ def test_random_network_under_sanitizers_at_length(seed: int) -> None:
     soak(seed, 60)
 
 
+def test_timer_heap_agrees_with_a_table() -> None:
+    program = build("heap", [CORE / "heap.c", NATIVE / "heap.c"], flags=SANITIZE, shared=False)
+    result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
 SOCKETS = """
 import sys
 import hosts.native
-from hosts.build import SANITIZE, build, sources
+from hosts.build import CORE, SANITIZE, build, sources
 hosts.native.library = lambda: build("transport", sources(), flags=SANITIZE)
 import pytest
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "tests/hosts/test_udp.py", "-k", sys.argv[1]]))
