@@ -8,6 +8,7 @@ import logging
 import logging.handlers
 import os
 import signal
+import ssl
 import sys
 import threading
 from collections.abc import Sequence
@@ -212,13 +213,29 @@ def _tls(options: argparse.Namespace) -> TlsConfig | None:
             raise SettingsError(f"--grpc-server-ssl needs --grpc-server-{name}")
     if options.grpc_server_with_client_auth and options.grpc_server_cacert is None:
         raise SettingsError("--grpc-server-with-client-auth needs --grpc-server-cacert")
-    authority = options.grpc_server_cacert
-    return TlsConfig(
-        certificate=_read_bytes(options.grpc_server_cert, "certificate"),
-        key=_read_bytes(options.grpc_server_key, "key"),
+    certificate, key, authority = (
+        options.grpc_server_cert,
+        options.grpc_server_key,
+        options.grpc_server_cacert,
+    )
+    tls = TlsConfig(
+        certificate=_read_bytes(certificate, "certificate"),
+        key=_read_bytes(key, "key"),
         client_ca=None if authority is None else _read_bytes(authority, "certificate"),
         require_client=options.grpc_server_with_client_auth,
     )
+    # gRPC would only say that it can't listen.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (ssl.SSLError, ValueError):
+        raise SettingsError(f"{certificate} and {key} are no PEM certificate and its private key") from None
+    if authority is not None:
+        try:
+            context.load_verify_locations(authority)
+        except (ssl.SSLError, ValueError):
+            raise SettingsError(f"{authority} has no PEM certificate") from None
+    return tls
 
 
 def _start_logging(options: argparse.Namespace) -> None:

@@ -410,7 +410,7 @@ def _openssl(directory: Path, *arguments: str) -> None:
 
 @needs_compiler
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
-def test_tls_with_client_certificates(tmp_path: Path) -> None:
+def test_tls_with_client_certificates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
     _openssl(tmp_path, *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority")
     for name in ("server", "client"):
@@ -424,6 +424,9 @@ def test_tls_with_client_certificates(tmp_path: Path) -> None:
             *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2"),
             *("-copy_extensions", "copy", "-CAcreateserial", "-out", f"{name}.pem"),
         )
+    for pair in (("server.pem", "client.key"), ("server.csr", "server.key")):
+        files = ("--grpc-server-cert", str(tmp_path / pair[0]), "--grpc-server-key", str(tmp_path / pair[1]))
+        assert pair[0] in _refused(["--no-p4", "--", "--grpc-server-ssl", *files], capsys)
     port, ready, log = free_port(), tmp_path / "ready", tmp_path / "log"
     command = embedded_command(
         *("--no-p4", "--device-id", "1", "--ready-file", str(ready), "--"),
