@@ -23,8 +23,6 @@ SLOW_PORT = 5
 FRAME_BYTES = 1024
 """A frame of this length takes half a second at the switch's slow port (switch_test.py)."""
 SLOW_RATE_BPS = 2 * FRAME_BYTES * 8
-QUEUE_BYTES = 16 << 20
-"""Far above every limit of the tests: whatever the program admits must leave."""
 
 BAD_INPUT = 2
 
@@ -87,9 +85,10 @@ def select(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _run_suite(suite: str, target_name: str, tests: Sequence[str]) -> int:
+    from tests.support.device import make_interfaces, settings
     from tests.support.programs import CompileError, compile_program
-    from topologies import veth
-    from topologies.targets import DeviceSettings, PortSettings, TargetError, find
+    from topologies.targets import TargetError, find
+    from topologies.veth import VethError
 
     logs = LOGS / f"{target_name}-{suite}"
     logs.mkdir(parents=True, exist_ok=True)
@@ -99,31 +98,10 @@ def _run_suite(suite: str, target_name: str, tests: Sequence[str]) -> int:
         sys.stdout.write(f"{suite}: {program.compiler}'s JSON on {target_name}\n")
         sys.stdout.flush()
         target = find(target_name)
-        lines = []
-        for port in ports:
-            veth.create_pair(f"{suite}{port}", f"{suite}{port}t")
-            lines += [f"link set {suite}{port} up", f"link set {suite}{port}t up"]
-        veth.run_ip(lines)
-        device = DeviceSettings(
-            name=suite,
-            device_id=1,
-            grpc_address="127.0.0.1:9559",
-            cpu_port=255,
-            priority_queues=3,
-            ports=tuple(
-                PortSettings(
-                    port=port,
-                    interface=f"{suite}{port}",
-                    rate_bps=SLOW_RATE_BPS if port == SLOW_PORT else 0,
-                    queue_bytes=(QUEUE_BYTES,) * 3,
-                    delay_ns=0,
-                    frame_bytes=FRAME_BYTES,
-                )
-                for port in ports
-            ),
-        )
+        device = settings(suite, ports, {SLOW_PORT: SLOW_RATE_BPS}, FRAME_BYTES)
+        make_interfaces(device)
         target.start((device,), logs)
-    except (CompileError, TargetError, veth.VethError) as error:
+    except (CompileError, TargetError, VethError) as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
     try:

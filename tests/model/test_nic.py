@@ -51,7 +51,7 @@ LAP = wire.WINDOW // wire.BLOCK + 64
         prefixes=(LAP - 130, LAP - 17, LAP - 1, LAP, LAP + 64, 2 * LAP - 5),
     )
 )
-@settings(FAST, max_examples=15)
+@settings(FAST, max_examples=5)
 def test_flows_that_went_round_their_ring(nic_dut: Dut, plan: traffic.Plan) -> None:
     """Messages so long that every word of the ring has been used before."""
     Comparison(nic_dut).run(traffic.resolve(plan))

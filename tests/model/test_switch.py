@@ -50,7 +50,7 @@ class Scene:
     batches: list[list[tuple[int, bytes]]]
 
 
-BYTES = st.integers(0, 5000)
+BYTES = st.integers(0, 6000)
 
 
 @cache
@@ -65,8 +65,8 @@ def arp(source: int, target: int) -> bytes:
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    kind = draw(st.sampled_from(("data", "data", "data", "data", "feedback", "arp", "broken")))
-    to = draw(st.sampled_from((*ROUTES, 0x0A000005, 0x0A000005, 0x0A000005, UNKNOWN)))
+    kind = draw(st.sampled_from((*("data",) * 12, "feedback", "arp", "broken")))
+    to = draw(st.sampled_from((0x0A000005, UNKNOWN, *ROUTES, *(0x0A000005,) * 24)))
     if kind == "arp":
         return arp(0x0A000001, to)
     packet = wire.data(
@@ -77,7 +77,7 @@ def frames(draw: st.DrawFn) -> bytes:
         psn=draw(st.integers(0, 1000)),
         dscp=draw(st.sampled_from((*CLASSES, wire.DSCP_GRADIENT, PLAIN, SPRAYED))),
         ecn=draw(st.sampled_from((wire.ECT0, wire.ECT0, wire.ECT1, wire.NOT_ECT, wire.CE))),
-        ttl=draw(st.sampled_from((64, 64, 64, 2, 1, 0))),
+        ttl=draw(st.sampled_from((*(64,) * 12, 2, 1, 0))),
         src_ip=0x0A000001,
         dst_ip=to,
         udp_src=draw(st.integers(0xC000, 0xC010)),
@@ -111,7 +111,7 @@ def scenes() -> st.SearchStrategy[Scene]:
     ports = st.sampled_from(PORTS)
     return st.builds(
         Scene,
-        queue_limits=st.dictionaries(st.sampled_from((2, 5, 5, 5)), BYTES, max_size=2),
+        queue_limits=st.dictionaries(st.sampled_from((2, 5, 5, 5)), BYTES, min_size=1, max_size=2),
         ingress_limits=st.dictionaries(
             st.sampled_from((1, 2)),
             st.builds(IngressLimit, reserve=BYTES, shared=BYTES, alpha_shift=st.integers(0, 4)),
@@ -125,10 +125,11 @@ def scenes() -> st.SearchStrategy[Scene]:
                 BYTES,
                 st.sampled_from((0, 1 << 31, 0xFFFFFFFF)),
             ),
+            min_size=1,
             max_size=2,
         ),
         batches=st.lists(
-            st.lists(st.tuples(ports, frames()), min_size=1, max_size=12), min_size=1, max_size=3
+            st.lists(st.tuples(ports, frames()), min_size=4, max_size=24), min_size=1, max_size=3
         ),
     )
 
