@@ -40,6 +40,12 @@ static void report_double(transport_t *t, receive_flow_t *flow, uint64_t now, ui
 static uint32_t settle(receive_flow_t *flow, uint32_t start, uint32_t end, uint32_t mask, const uint8_t *payload) {
   uint32_t bytes = 0;
   uint32_t first = start / BLOCK_BYTES;
+  uint32_t blocks = block_ceiling(end - start);
+  if (mask == UINT32_MAX >> (32 - blocks)) {
+    bitmap_set(flow->settled, first, first + blocks);
+    if (payload != NULL && flow->buffer != NULL) memcpy(flow->buffer + start, payload, end - start);
+    return end - start;
+  }
   while (mask != 0) {
     uint32_t from = (uint32_t)__builtin_ctz(mask);
     uint64_t rest = ~((uint64_t)mask >> from);
