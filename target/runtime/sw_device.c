@@ -67,6 +67,7 @@ void sw_device_reset_packets(sw_device *device)
         if (device->ports[i])
             sw_port_drop_queued(device->ports[i], &device->stats.swap_drops);
     list_drop(&device->ingress_work, &device->stats.swap_drops);
+    device->ingress_waiting = 0;
     list_drop(&device->egress_work, &device->stats.swap_drops);
     while (device->reserved)
         sw_pool_put(device->reserve[--device->reserved]);
@@ -104,6 +105,8 @@ SW_PUBLIC void sw_device_stats(sw_device *device, struct sw_device_stats *stats)
         stats->index_errors = st->index_errors;
         stats->assert_failures = st->assert_failures;
         stats->loop_limits = st->loop_limits;
+        stats->held_packets = device->pipeline->pool->outstanding - device->reserved;
+        stats->held_bytes = device->pipeline->pool->bytes;
     }
     sw_unlock(device->engine);
 }
@@ -159,6 +162,20 @@ static bool next_pass(sw_device *device, struct sw_packet *pkt)
     return false;
 }
 
+/* A packet that goes through ingress again. Both limits together end every loop, copies included. */
+static void again_to_ingress(sw_device *device, struct sw_packet *pkt)
+{
+    if (!next_pass(device, pkt))
+        return;
+    if (device->ingress_waiting == SW_MAX_WAITING) {
+        device->stats.pass_drops++;
+        sw_pool_put(pkt);
+        return;
+    }
+    device->ingress_waiting++;
+    sw_list_push(&device->ingress_work, pkt);
+}
+
 /* The clone is parsed anew from the frame as it came in; of the metadata only the field list survives. */
 static void ingress_clone(sw_device *device, const struct sw_packet *pkt, const struct sw_replicas *r)
 {
@@ -191,8 +208,7 @@ static void after_ingress(sw_device *device, struct sw_packet *pkt)
             again->length = again->len;
             again->truncate = SW_NO_TRUNCATE;
             pl->program->preserve(again, pkt, pkt->resubmit_list, SW_RESUBMIT);
-            if (next_pass(device, again))
-                sw_list_push(&device->ingress_work, again);
+            again_to_ingress(device, again);
         } else {
             device->stats.buffer_drops++;
         }
@@ -268,8 +284,7 @@ void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
             again->truncate = SW_NO_TRUNCATE;
             again->replica = 0;
             pl->program->preserve(again, pkt, pkt->recirculate_list, SW_RECIRC);
-            if (next_pass(device, again))
-                sw_list_push(&device->ingress_work, again);
+            again_to_ingress(device, again);
         }
         sw_pool_put(pkt);
         return;
@@ -290,6 +305,7 @@ void sw_device_drain(sw_device *device)
         pkt = sw_list_pop(&device->ingress_work);
         if (!pkt)
             return;
+        device->ingress_waiting--;
         pl->program->reenter(&pl->state, pkt);
         after_ingress(device, pkt);
     }

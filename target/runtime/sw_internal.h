@@ -14,9 +14,11 @@
 
 #define SW_SMALL_FRAME 2048u
 #define SW_LARGE_FRAME 10240u
+#define SW_GROWTH 1024u          /* by this a program may lengthen a frame of the largest size */
 #define SW_TAIL 64u              /* readable slack behind a frame */
 #define SW_BATCH 32u             /* frames received or sent in one system call */
 #define SW_MAX_PASSES 1024u
+#define SW_MAX_WAITING 1024u     /* packets that wait to enter ingress again, as in simple_switch */
 #define SW_PORT_LIMIT 65536u
 #define SW_DEFAULT_QUEUE (1u << 20)
 #define SW_CATCH_UP_NS 10000000u /* how far a late loop may make up for lost time on a paced port */
@@ -86,6 +88,7 @@ struct sw_device {
     struct sw_packet *reserve[SW_BATCH]; /* buffers kept for the next receive call */
     uint32_t reserved;
     struct sw_list ingress_work, egress_work;
+    uint32_t ingress_waiting;      /* length of ingress_work */
     uint32_t packet_in_waiting;
     struct sw_device_stats stats;
     struct sw_device *next;

@@ -7,7 +7,7 @@
 #define SLAB_PACKETS 32u
 #define ALIGNMENT 64u
 
-static const uint32_t frame_bytes[2] = {SW_SMALL_FRAME, SW_LARGE_FRAME};
+static const uint32_t frame_bytes[2] = {SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
 
 struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
 {
@@ -69,7 +69,7 @@ static bool grow(struct sw_pool *pool, uint32_t size_class)
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length)
 {
     uint32_t size_class = length > SW_SMALL_FRAME;
-    if (length > SW_LARGE_FRAME)
+    if (length > SW_LARGE_FRAME + SW_GROWTH)
         return NULL;
     if (!pool->free[size_class] && !grow(pool, size_class))
         return NULL;

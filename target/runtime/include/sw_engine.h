@@ -77,6 +77,8 @@ struct sw_device_stats {
     uint64_t ingress_drops, egress_drops; /* by decision of the program */
     uint64_t parser_errors, index_errors, assert_failures, loop_limits;
     uint64_t packet_in_drops;    /* for the CPU port, nobody fetched them in time */
+    uint64_t held_packets;       /* now in queues, on links or in memory ports */
+    uint64_t held_bytes;         /* memory of all packet buffers, free ones too */
 };
 void sw_device_stats(sw_device *device, struct sw_device_stats *stats);
 
