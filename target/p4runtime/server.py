@@ -10,7 +10,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,14 +21,13 @@ from finsy.proto import p4r, p4r_grpc
 from target.api import DeviceApi
 from target.p4runtime.address import BindError, check_free, unix_path
 from target.p4runtime.service import P4RuntimeService
-from target.p4runtime.session import DeviceSession
+from target.p4runtime.session import DeviceSession, Workers
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9559"
 """Loopback, on the port that IANA assigned to P4Runtime."""
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 _WORKERS: Final = max(2, len(os.sched_getaffinity(0)))
-"""Threads for what takes long. Not more than processors: many devices are often given the same program at
-once, and the one that comes later finds it compiled."""
+"""Threads for what takes long: compiling a program, large reads and writes."""
 _OPTIONS: Final = (
     # Two servers on one port would share its clients between them.
     ("grpc.so_reuseport", 0),
@@ -70,7 +68,7 @@ class P4RuntimeServer:
         devices: Sequence[DeviceApi],
         *,
         tls: TlsConfig | None = None,
-        workers: Executor | None = None,
+        workers: Workers | None = None,
     ) -> None:
         ids = [d.device_id for d in devices]
         if len(set(ids)) != len(ids):
@@ -78,7 +76,7 @@ class P4RuntimeServer:
         self.address = address
         self._devices = devices
         self._tls = tls
-        self._own_workers = ThreadPoolExecutor(_WORKERS) if workers is None else None
+        self._own_workers = Workers(_WORKERS) if workers is None else None
         self._workers = workers or self._own_workers
         self._server: grpc.aio.Server | None = None
         self._socket: Path | None = None
@@ -115,7 +113,7 @@ class P4RuntimeServer:
             await self._server.stop(None)
             self._server = None
         if self._own_workers is not None:
-            self._own_workers.shutdown()
+            self._own_workers.close()
         if self._socket is not None:
             self._socket.unlink(missing_ok=True)
             self._socket = None
@@ -145,7 +143,7 @@ class ServerThread:
         self._servers: list[P4RuntimeServer] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="p4runtime-worker")
+        self._workers = Workers(_WORKERS)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -176,7 +174,7 @@ class ServerThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        self._workers.shutdown()
+        self._workers.close()
 
     async def _stop(self) -> None:
         await asyncio.gather(*(server.stop() for server in self._servers))
@@ -190,7 +188,7 @@ class ServerThread:
         for server in self._servers:
             for session in server.sessions.values():
                 async with session.lock:
-                    await session.in_worker(session.configs.set, action, config)
+                    await session.set_config(action, config)
 
     def __enter__(self) -> ServerThread:
         self.start()

@@ -94,7 +94,7 @@ class P4RuntimeService(p4r_grpc.P4RuntimeServicer):
                 role = session.arbiter.check_primary(request.role, election_id)
                 if not role.can_push_pipeline:
                     raise permission_denied(f"role {request.role!r} may not set the pipeline config")
-                await _finish(session.in_worker(session.configs.set, request.action, config))
+                await _finish(session.set_config(request.action, config))
             action = p4r.SetForwardingPipelineConfigRequest.Action.Name(request.action)
             session.log.info("pipeline config: %s done", action)
             return p4r.SetForwardingPipelineConfigResponse()

@@ -12,8 +12,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from finsy.proto import p4r, rpc_code
 from google.protobuf.message import Message
@@ -32,6 +33,25 @@ PACKET_QUEUE: Final = 16384
 
 STREAM_QUEUE: Final = 4096
 """Packets and errors that may wait for one slow client; what is beyond is dropped and counted."""
+
+
+class Workers:
+    """Threads for what takes long, shared by all devices of a process. For use on one event loop."""
+
+    def __init__(self, threads: int) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="p4runtime-worker")
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, *args)
+
+    def turn(self, content: bytes) -> asyncio.Lock:
+        """The lock of one content: many devices are given the same program at once, one is enough to compile
+        it, and the others would only take the processors from it."""
+        return self._turns.setdefault(hash(content), asyncio.Lock())
+
+    def close(self) -> None:
+        self._executor.shutdown()
 
 
 class Stream:
@@ -62,7 +82,7 @@ class Stream:
 class DeviceSession:
     """The P4Runtime side of one device."""
 
-    def __init__(self, device: DeviceApi, workers: Executor) -> None:
+    def __init__(self, device: DeviceApi, workers: Workers) -> None:
         self.device = device
         self.arbiter = Arbiter(device.device_id)
         self.configs = ConfigStore(device)
@@ -83,7 +103,16 @@ class DeviceSession:
 
     async def in_worker(self, function: Callable[..., T], *args: object) -> T:
         """Run something long in a worker thread. The caller holds the lock."""
-        return await self._loop.run_in_executor(self._workers, function, *args)
+        return await self._workers.run(function, *args)
+
+    async def set_config(
+        self,
+        action: p4r.SetForwardingPipelineConfigRequest.Action.ValueType,
+        config: p4r.ForwardingPipelineConfig | None,
+    ) -> None:
+        """`ConfigStore.set` in a worker thread, one at a time for each program. The caller holds the lock."""
+        async with self._workers.turn(b"" if config is None else config.p4_device_config):
+            await self.in_worker(self.configs.set, action, config)
 
     # --- streams
 
