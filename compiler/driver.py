@@ -29,6 +29,8 @@ class Options:
     include_dirs: Sequence[str] = ()
     #: ``-D`` and ``-U`` in the order given: ("D", "NAME=VALUE") or ("U", "NAME").
     macros: Sequence[tuple[str, str]] = ()
+    #: Give up after this many errors.
+    max_errors: int = 20
 
 
 @dataclass(slots=True)
@@ -83,7 +85,7 @@ def _preprocessor(options: Options, diags: Diagnostics) -> Preprocessor:
 def _compile(
     options: Options, read: Callable[[Preprocessor], list[Token]], name: str, observe: Observer | None
 ) -> Result:
-    diags = Diagnostics()
+    diags = Diagnostics(max_errors=options.max_errors)
     result = Result(diags)
 
     def done(stage: str, value: object) -> None:

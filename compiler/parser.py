@@ -261,7 +261,7 @@ class Parser(StmtParser):
         if not self._function_ahead():
             decl = self.var_or_instance(annos)
             if isinstance(decl, ast.Var):
-                raise fail(
+                self.diags.error(
                     "E030",
                     "variables are not allowed at the top level",
                     decl.span,

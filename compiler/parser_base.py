@@ -58,7 +58,12 @@ class ParserBase:
     def expect(self, text: str, context: str = "") -> Token:
         if self.at(text):
             return self.next()
-        raise self.unexpected(f"'{text}'", context)
+        error = self.unexpected(f"'{text}'", context)
+        if text == ";" and self.pos and self.toks[self.pos - 1].line != self.tok.line and error.diagnostic:
+            # A forgotten semicolon at the end of a line: go on as if it were there.
+            self.diags.add(error.diagnostic)
+            return self.tok
+        raise error
 
     def unexpected(self, wanted: str, context: str = "") -> CompileError:
         t = self.tok

@@ -125,6 +125,7 @@ class Preprocessor:
                     if e.diagnostic is None:
                         raise
                     self.diags.add(e.diagnostic)
+                    live = live and (not branches or branches[-1].live)
                 i = j
                 continue
             bol = False
@@ -150,9 +151,10 @@ class Preprocessor:
         head, rest = line[0], line[1:]
         name = head.text
         if name in ("if", "ifdef", "ifndef"):
-            taken = live and self._condition(name, head, rest)
-            branches.append(_Branch(live and taken, taken, live, sharp))
-            return live and taken
+            branch = _Branch(False, False, live, sharp)
+            branches.append(branch)
+            branch.live = branch.taken = live and self._condition(name, head, rest)
+            return branch.live
         if name in ("elif", "else", "endif"):
             return self._conditional(name, head, rest, branches)
         if not live:

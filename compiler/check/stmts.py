@@ -107,9 +107,8 @@ class StmtChecker(CallChecker):
 
     def var_type(self, t: ast.Type) -> Type:
         got = self.resolve(t)
-        if (
-            got in (VOID, INT) or isinstance(got, (BlockType, ExternType)) or str(got) in ("string", "match_kind", "_")
-        ):
+        odd = isinstance(got, (BlockType, ExternType)) or str(got) in ("string", "match_kind", "_")
+        if odd or got in (VOID, INT):
             hint = "give the number a width, for example bit<32>" if got == INT else None
             raise fail("E023", f"a variable cannot have type {got}", t.span, hint=hint)
         return got

@@ -121,12 +121,8 @@ class TableChecker(StmtChecker):
         given = r.args or ()
         params: Sequence[ir.VarSym] = action.params
         plain = [p for p in params if not p.direction]
-        bound = [p for p in params if p.direction]
-        if len(given) == len(plain) and bound:
-            values = iter(self.bind(plain, given, r.span, action.name))
-        else:
-            full = self.bind(params, given, r.span, action.name)
-            values = iter(v for p, v in zip(params, full, strict=True) if not p.direction)
+        full = self.bind(params, given, r.span, action.name)
+        values = iter(v for p, v in zip(params, full, strict=True) if not p.direction)
         args: list[ir.Expr | None] = []
         for p in plain:
             a = next(values)
