@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
     # gRPC's own lines on stderr say less than ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Only now: --help and bad input need neither gRPC nor a compiler.
-    from target.launch.engine import native_engine
+    from target.launch.engine import compile_program, native_engine
     from target.launch.run import Launch, run
 
     launch = Launch(
@@ -80,6 +80,12 @@ def _run(options: argparse.Namespace) -> int:
         tls=_tls(options),
         ready_file=options.ready_file,
     )
+    engine = native_engine(options.pcap)
+    for path in options.compile:
+        try:
+            compile_program(_read(path, "program"))
+        except SettingsError as error:
+            raise SettingsError(f"{path}: {error}") from None
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -89,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         logging.getLogger("target").info("%s", line)
 
-    run(launch, native_engine(options.pcap), stop, announce)
+    run(launch, engine, stop, announce)
     return 0
 
 

@@ -31,6 +31,17 @@ def native_engine(pcap: Path | None = None) -> EngineFactory:
     return lambda: _Native(Engine(), pcap)
 
 
+def compile_program(bmv2_json: str) -> None:
+    """Compile a program into the cache, so that its first push is quick. Raises SettingsError."""
+    from target.build import BuildError
+    from target.pipeline import compile_pipeline
+
+    try:
+        compile_pipeline(bmv2_json)
+    except (BuildError, ValueError) as error:
+        raise SettingsError(f"can't be compiled: {error}") from None
+
+
 class _Native:
     def __init__(self, engine: Engine, pcap: Path | None) -> None:
         self._engine = engine

@@ -182,6 +182,15 @@ def _own_options(group: argparse._ArgumentGroup) -> None:
         "--threads", type=_positive, default=1, metavar="N", help="packet loops for the devices (default 1)"
     )
     group.add_argument(
+        "--compile",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="compile a BMv2 JSON before the devices are ready, which makes its first push quick; may be "
+        "repeated",
+    )
+    group.add_argument(
         "--ready-file",
         type=Path,
         metavar="FILE",

@@ -35,9 +35,9 @@ def embedded_command(*arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process(command: Sequence[str], log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
     """A running process; it is ended at the end, by force if it must be."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     with log.open("wb") as out:
         running = subprocess.Popen(
             command, cwd=log.parent, env=environment, stdout=out, stderr=subprocess.STDOUT

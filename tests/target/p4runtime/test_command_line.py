@@ -349,6 +349,30 @@ def test_a_program_at_start_with_its_p4info_is_the_config(tmp_path: Path) -> Non
 
 
 @needs_compiler
+def test_programs_are_compiled_ahead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, bad, cache = tmp_path / "program.json", tmp_path / "bad.json", tmp_path / "cache"
+    path.write_text(program.bmv2_json())
+    bad.write_text("{")
+    address = f"unix:{tmp_path}/p4rt.sock"
+    line = _refused(["--no-p4", "--compile", str(bad), "--", "--grpc-server-addr", address], capsys)
+    assert str(bad) in line
+    ready, log = tmp_path / "ready", tmp_path / "log"
+    command = embedded_command(
+        *("--no-p4", "--compile", str(path), "--ready-file", str(ready)),
+        *("--device-id", "1", "--", "--grpc-server-addr", address),
+    )
+    with process(command, log, XDG_CACHE_HOME=str(cache)) as running:
+        _wait_for(ready, running, log)
+        built = set(cache.rglob("program-*.so"))
+        assert len(built) == 1
+        client = Client(address)
+        client.primary()
+        client.set_config(program.config())
+        client.close()
+        assert set(cache.rglob("program-*.so")) == built
+
+
+@needs_compiler
 def test_log_options(tmp_path: Path) -> None:
     ready, log = tmp_path / "ready", tmp_path / "out"
     for arguments, place in (
