@@ -61,7 +61,11 @@ def _without_separator(argv: Sequence[str]) -> list[str]:
 def _run(options: argparse.Namespace) -> int:
     devices = _devices(options)
     check_interfaces(devices)
-    program = _read(options.program, "program") if options.program and not options.no_p4 else None
+    program = None
+    if options.program and options.no_p4:
+        logging.getLogger("target").warning("%s is ignored because of --no-p4", options.program)
+    elif options.program:
+        program = _read(options.program, "program")
     p4info = _read_p4info(options.p4info) if options.p4info else None
     if p4info is not None and program is None:
         raise SettingsError("--p4info belongs to a program; give the JSON as well, and no --no-p4")
