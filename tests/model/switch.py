@@ -167,7 +167,7 @@ class SwitchModel:
         self.queued[port] -= len(waiting.frame)
         self.admitted[waiting.ingress] -= len(waiting.frame)
         threshold = self.thresholds.get(port)
-        if threshold is None or waiting.parsed.ecn == wire.NOT_ECT:
+        if threshold is None or waiting.parsed.ecn not in (wire.ECT0, wire.ECT1):
             return waiting.frame
         p = waiting.parsed
         value = draws.mark(

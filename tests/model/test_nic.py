@@ -5,16 +5,16 @@ same."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from tests.model import traffic
 from tests.model.compare import Comparison
+from tests.model.runs import runs
 from tests.model.traffic import CONTROL_KINDS, ODD_KINDS, RECEIVER_KINDS, SENDER_KINDS, WAIT_KINDS
 from tests.support import wire
 from tests.support.dut import Dut
 
-FAST = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-SLOW = settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = runs(50)
 
 EVERYTHING = RECEIVER_KINDS * 3 + ODD_KINDS + CONTROL_KINDS + SENDER_KINDS
 
@@ -51,7 +51,7 @@ LAP = wire.WINDOW // wire.BLOCK + 64
         prefixes=(LAP - 130, LAP - 17, LAP - 1, LAP, LAP + 64, 2 * LAP - 5),
     )
 )
-@settings(FAST, max_examples=5)
+@runs(5)
 def test_flows_that_went_round_their_ring(nic_dut: Dut, plan: traffic.Plan) -> None:
     """Messages so long that every word of the ring has been used before."""
     Comparison(nic_dut).run(traffic.resolve(plan))
@@ -73,7 +73,7 @@ def test_notification_intervals(nic_dut: Dut, plan: traffic.Plan) -> None:
 
 @pytest.mark.slow
 @given(plan=traffic.plans(EVERYTHING, max_ops=200))
-@SLOW
+@runs(1000)
 def test_everything_at_length(nic_dut: Dut, plan: traffic.Plan) -> None:
     """Everything above, in long runs."""
     Comparison(nic_dut).run(traffic.resolve(plan))

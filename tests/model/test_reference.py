@@ -7,11 +7,12 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model import ranges, traffic
 from tests.model.reference import NicModel, StateReport
+from tests.model.runs import runs
 from tests.support import wire
 from tests.support.nic import ALWAYS, CLASSES, HOST, Step
 from tests.support.wire import BLOCK, Roce
@@ -35,6 +36,7 @@ def deliver(model: NicModel, packet: Roce) -> list[Roce]:
 
 
 @given(plan=traffic.plans(traffic.RECEIVER_KINDS + traffic.ODD_KINDS + traffic.CONTROL_KINDS))
+@runs(40)
 def test_bounds_hold_at_every_instant(plan: traffic.Plan) -> None:
     """forgiven <= p/(1-p) received (vesting on), else forgiven <= budget; outstanding is never negative."""
     model = make_model()
@@ -55,6 +57,7 @@ def test_bounds_hold_at_every_instant(plan: traffic.Plan) -> None:
 
 
 @given(plan=traffic.plans((*traffic.RECEIVER_KINDS, *traffic.ODD_KINDS, "close", "reuse", "query")))
+@runs(40)
 def test_every_byte_settles_once(plan: traffic.Plan) -> None:
     """Each block of each flow reaches the host once, as data or as forgiven, and never a second time."""
     model = make_model()
@@ -84,6 +87,7 @@ def test_every_byte_settles_once(plan: traffic.Plan) -> None:
     threshold=st.sampled_from((0, ALWAYS // 4, ALWAYS)),
     rng=st.randoms(use_true_random=False),
 )
+@runs(40)
 def test_completion_accounts_for_every_byte(
     lengths: list[int], p_ppm: int, threshold: int, rng: random.Random
 ) -> None:
@@ -116,7 +120,7 @@ def test_completion_accounts_for_every_byte(
 
 
 @given(plan=traffic.plans((*traffic.RECEIVER_KINDS, "close")))
-@settings(max_examples=50)
+@runs(40)
 def test_outstanding_is_the_distinct_trimmed_bytes_that_lack(plan: traffic.Plan) -> None:
     """A recount from the packets alone, for open steps: trimmed, and neither delivered nor forgiven since."""
     model = make_model()

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.model.runs import runs
 from tests.model.switch import FEEDBACK, TRIMMED, IngressLimit, SwitchModel, Threshold, TrafficClass
 from tests.support import wire
 from tests.support.dut import Dut
@@ -163,7 +164,7 @@ def install(dut: Dut, scene: Scene) -> None:
 
 
 @given(scene=scenes())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@runs(120)
 def test_switch(switch_dut: Dut, scene: Scene) -> None:
     """Every port is slow: the first frame of a batch leaves at once, the others queue behind it."""
     install(switch_dut, scene)
