@@ -69,15 +69,15 @@ def _headers_digest() -> bytes:
 def runtime_library() -> Path:
     """The engine itself."""
     sources = sorted(RUNTIME.glob("*.c"))
-    return _build("engine", [(p.name, p.read_text()) for p in sources], ["-O3"], ["-ldl"])
+    return library("engine", [(p.name, p.read_text()) for p in sources], ["-O3"], ["-ldl"])
 
 
 def program_library(source: str) -> Path:
     """A program generated from a JSON."""
-    return _build("program", [("program.c", source)], ["-O2", "-Wno-unused-function"], [])
+    return library("program", [("program.c", source)], ["-O2", "-Wno-unused-function"], [])
 
 
-def _build(
+def library(
     kind: str, sources: Sequence[tuple[str, str]], optimise: Sequence[str], libraries: Sequence[str]
 ) -> Path:
     command = compiler()

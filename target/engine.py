@@ -185,10 +185,8 @@ class Device:
         with self._control:
             check(self.engine, self._lib.sw_pipeline_commit(pipeline.handle), "commit")
             self._pipeline = pipeline
-            for group in list(self._mcast):
-                self.mcast_group_delete(group)
-            for session in list(self._clones):
-                self.clone_session_delete(session)
+            self._mcast.clear()
+            self._clones.clear()
 
     def verify_pipeline(self, bmv2_json: str) -> None:
         pipeline = self._prepare(bmv2_json)

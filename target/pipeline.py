@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,16 @@ def check(engine: Engine, status: int, what: str) -> None:
     raise DeviceError(_CODES[status], f"{what}: {detail}" if detail else what)  # type: ignore[arg-type]
 
 
+@functools.lru_cache(maxsize=8)
+def _translate(bmv2_json: str) -> tuple[Program, Generated]:
+    """Kept for the next device with the same JSON: a fabric has many of a kind."""
+    program = load(bmv2_json)
+    return program, generate(program)
+
+
 def compile_pipeline(bmv2_json: str) -> tuple[Program, Generated, Path]:
     """JSON text -> model, generated code and its description, shared object. JsonError, BuildError."""
-    program = load(bmv2_json)
-    generated = generate(program)
+    program, generated = _translate(bmv2_json)
     return program, generated, build.program_library(generated.source)
 
 

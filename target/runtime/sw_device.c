@@ -73,6 +73,18 @@ void sw_device_reset_packets(sw_device *device)
         sw_pool_put(device->reserve[--device->reserved]);
 }
 
+void sw_device_reset_replicas(sw_device *device)
+{
+    for (uint32_t i = 0; i < device->mcast_room; i++)
+        replicas_free(device->mcast[i]);
+    for (uint32_t i = 0; i < device->clone_room; i++)
+        replicas_free(device->clones[i]);
+    free(device->mcast);
+    free(device->clones);
+    device->mcast = device->clones = NULL;
+    device->mcast_room = device->clone_room = 0;
+}
+
 void sw_device_free(sw_device *device)
 {
     sw_device_reset_packets(device);
@@ -86,12 +98,7 @@ void sw_device_free(sw_device *device)
         device->pipelines = pl->next;
         sw_pipeline_free(pl);
     }
-    for (uint32_t i = 0; i < device->mcast_room; i++)
-        replicas_free(device->mcast[i]);
-    for (uint32_t i = 0; i < device->clone_room; i++)
-        replicas_free(device->clones[i]);
-    free(device->mcast);
-    free(device->clones);
+    sw_device_reset_replicas(device);
     free(device);
 }
 

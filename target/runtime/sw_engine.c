@@ -30,6 +30,7 @@ SW_PUBLIC sw_engine *sw_engine_create(void)
 
 SW_PUBLIC void sw_engine_destroy(sw_engine *engine)
 {
+    sw_engine_free_removed(engine);
     while (engine->devices) {
         sw_device *device = engine->devices;
         engine->devices = device->next;
@@ -162,6 +163,15 @@ void sw_schedule(sw_port *port)
     sift(engine, port->heap_index - 1);
 }
 
+void sw_engine_free_removed(sw_engine *engine)
+{
+    while (engine->removed) {
+        sw_port *port = engine->removed;
+        engine->removed = port->next_removed;
+        sw_port_free(port);
+    }
+}
+
 void sw_run_events(sw_engine *engine, uint64_t now)
 {
     while (engine->heap_count && engine->heap[0]->event_ns <= now) {
@@ -188,11 +198,20 @@ SW_PUBLIC int sw_engine_advance(sw_engine *engine, uint64_t now_ns)
     return rc;
 }
 
-SW_PUBLIC uint64_t sw_engine_now(const sw_engine *engine) { return engine->now_ns; }
-
-SW_PUBLIC uint64_t sw_engine_next(const sw_engine *engine)
+SW_PUBLIC uint64_t sw_engine_now(sw_engine *engine)
 {
-    return engine->heap_count ? engine->heap[0]->event_ns : UINT64_MAX;
+    sw_lock(engine);
+    uint64_t now = engine->now_ns;
+    sw_unlock(engine);
+    return now;
+}
+
+SW_PUBLIC uint64_t sw_engine_next(sw_engine *engine)
+{
+    sw_lock(engine);
+    uint64_t next = sw_next_event(engine);
+    sw_unlock(engine);
+    return next;
 }
 
 /* --- packets for the CPU port --- */

@@ -131,7 +131,7 @@ struct sw_port {
     bool in_tx_list;
     struct sw_packet *tx[SW_BATCH];
     uint32_t tx_count;
-    struct sw_port *next_tx;
+    struct sw_port *next_tx, *next_removed;
     uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, rx_drops, tx_errors;
 };
 
@@ -153,8 +153,9 @@ struct sw_engine {
     sw_port **heap;
     uint32_t heap_count, heap_room, port_order;
     sw_port *tx_list;       /* ports with frames to flush */
+    sw_port *removed;       /* ports to free once the loop has seen the events it already fetched */
     atomic_bool stop;
-    bool running;
+    atomic_bool running;
     int epoll_fd, wake_fd;
     uint64_t start_ns;      /* CLOCK_MONOTONIC at start of the loop's time */
     uint64_t epoch_ns;      /* wall time at now_ns 0, for captures */
@@ -184,8 +185,12 @@ void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt);
 void sw_device_drain(sw_device *device);
 void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt);
 void sw_device_reset_packets(sw_device *device);
+void sw_device_reset_replicas(sw_device *device);
 
+/* Close and empty a port; its memory stays. */
+void sw_port_close(sw_port *port);
 void sw_port_free(sw_port *port);
+void sw_engine_free_removed(sw_engine *engine);
 void sw_port_enqueue(sw_port *port, struct sw_packet *pkt);
 void sw_port_event(sw_port *port, uint64_t now_ns);
 void sw_port_send(sw_port *port, struct sw_packet *pkt);
@@ -196,6 +201,7 @@ void sw_socket_close(sw_port *port);
 void sw_socket_queue(sw_port *port, struct sw_packet *pkt);
 void sw_socket_flush(sw_port *port);
 void sw_socket_receive(sw_port *port);
+void sw_socket_count_drops(sw_port *port);
 void sw_flush_all(sw_engine *engine);
 
 void sw_packet_in_push(sw_device *device, const struct sw_packet *pkt);
@@ -204,6 +210,11 @@ void sw_capture_write(FILE *file, const sw_engine *engine, const struct sw_packe
 void sw_capture_close(struct sw_capture *capture);
 
 void sw_constants_init(struct sw_constants *constants);
+
+static inline uint64_t sw_next_event(const sw_engine *engine)
+{
+    return engine->heap_count ? engine->heap[0]->event_ns : UINT64_MAX;
+}
 
 static inline void sw_list_push(struct sw_list *list, struct sw_packet *pkt)
 {

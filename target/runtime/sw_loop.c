@@ -31,7 +31,7 @@ static int wait_events(int fd, struct epoll_event *events, uint64_t ns)
     return n;
 }
 
-/* Twice a second: write out captures, look for interfaces that came back. */
+/* Twice a second: write out captures, count the kernel's drops, look for interfaces that came back. */
 static void housekeeping(sw_engine *engine)
 {
     for (sw_device *device = engine->devices; device; device = device->next)
@@ -43,6 +43,7 @@ static void housekeeping(sw_engine *engine)
                 fflush(port->capture.in);
             if (port->capture.out)
                 fflush(port->capture.out);
+            sw_socket_count_drops(port);
             if (port->kind == SW_PORT_SOCKET && !port->up) {
                 sw_socket_close(port);
                 (void)sw_socket_open(port);
@@ -80,48 +81,49 @@ static int prepare(sw_engine *engine)
     return SW_OK;
 }
 
+/* With the lock held: everything that is ready or due now. Returns the time of the next event. */
+static uint64_t turn(sw_engine *engine, const struct epoll_event *events, int count)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC) - engine->start_ns;
+    if (now > engine->now_ns)
+        engine->now_ns = now;
+    for (int i = 0; i < count; i++) {
+        sw_port *port = events[i].data.ptr;
+        if (port == NULL) {
+            uint64_t wakes;
+            ssize_t got = read(engine->wake_fd, &wakes, sizeof wakes);
+            (void)got;
+        } else if (port->fd >= 0) {
+            sw_socket_receive(port);
+        }
+    }
+    sw_engine_free_removed(engine);
+    sw_run_events(engine, engine->now_ns);
+    sw_flush_all(engine);
+    if (engine->now_ns >= engine->housekeeping_ns) {
+        housekeeping(engine);
+        engine->housekeeping_ns = engine->now_ns + HOUSEKEEPING_NS;
+    }
+    return sw_next_event(engine);
+}
+
 static void loop(sw_engine *engine)
 {
     struct epoll_event events[MAX_EVENTS];
+    int count = 0;
     /* Timers to the microsecond, not to the default 50. */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     while (!atomic_load_explicit(&engine->stop, memory_order_relaxed)) {
-        uint64_t wait = MAX_WAIT_NS;
         sw_lock(engine);
-        uint64_t now = clock_ns(CLOCK_MONOTONIC) - engine->start_ns;
-        if (now > engine->now_ns)
-            engine->now_ns = now;
-        sw_run_events(engine, now);
-        sw_flush_all(engine);
-        uint64_t next = sw_engine_next(engine);
-        if (now >= engine->housekeeping_ns) {
-            housekeeping(engine);
-            engine->housekeeping_ns = now + HOUSEKEEPING_NS;
-        }
+        uint64_t next = turn(engine, events, count), wait = MAX_WAIT_NS;
         sw_unlock(engine);
         if (next != UINT64_MAX) {
-            now = clock_ns(CLOCK_MONOTONIC) - engine->start_ns;
+            uint64_t now = clock_ns(CLOCK_MONOTONIC) - engine->start_ns;
             wait = next <= now ? 0 : next - now < MAX_WAIT_NS ? next - now : MAX_WAIT_NS;
         }
-        int n = wait_events(engine->epoll_fd, events, wait);
-        if (n <= 0)
-            continue;
-        sw_lock(engine);
-        now = clock_ns(CLOCK_MONOTONIC) - engine->start_ns;
-        if (now > engine->now_ns)
-            engine->now_ns = now;
-        for (int i = 0; i < n; i++) {
-            sw_port *port = events[i].data.ptr;
-            if (port == NULL) {
-                uint64_t count;
-                ssize_t got = read(engine->wake_fd, &count, sizeof count);
-                (void)got;
-            } else if (port->fd >= 0) {
-                sw_socket_receive(port);
-            }
-        }
-        sw_flush_all(engine);
-        sw_unlock(engine);
+        count = wait_events(engine->epoll_fd, events, wait);
+        if (count < 0)
+            count = 0;
     }
 }
 
@@ -146,6 +148,7 @@ SW_PUBLIC int sw_engine_run(sw_engine *engine)
     sw_lock(engine);
     sw_flush_all(engine);
     housekeeping(engine);
+    sw_engine_free_removed(engine);
     engine->running = false;
     engine->exact = true;
     atomic_store(&engine->stop, false);

@@ -129,6 +129,7 @@ SW_PUBLIC int sw_pipeline_commit(sw_pipeline *pl)
     sw_lock(engine);
     struct sw_pipeline *old = device->pipeline;
     sw_device_reset_packets(device);
+    sw_device_reset_replicas(device);
     device->pipeline = pl;
     pl->active = true;
     if (old)

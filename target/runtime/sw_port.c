@@ -96,7 +96,11 @@ SW_PUBLIC int sw_port_remove(sw_device *device, uint32_t number)
     if (port) {
         device->ports[number] = NULL;
         sw_port_drop_queued(port, &device->stats.unknown_port);
-        sw_port_free(port);
+        sw_port_close(port);
+        port->next_removed = device->engine->removed;
+        device->engine->removed = port;
+        if (!device->engine->running)
+            sw_engine_free_removed(device->engine);
     }
     sw_unlock(device->engine);
     return port ? SW_OK : SW_E_NOT_FOUND;
@@ -124,7 +128,7 @@ void sw_port_drop_queued(sw_port *port, uint64_t *count)
     sw_schedule(port);
 }
 
-void sw_port_free(sw_port *port)
+void sw_port_close(sw_port *port)
 {
     uint64_t ignored = 0;
     sw_port_drop_queued(port, &ignored);
@@ -133,6 +137,11 @@ void sw_port_free(sw_port *port)
     sw_unschedule(port);
     sw_socket_close(port);
     sw_capture_close(&port->capture);
+}
+
+void sw_port_free(sw_port *port)
+{
+    sw_port_close(port);
     free(port);
 }
 

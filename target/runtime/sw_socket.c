@@ -6,12 +6,14 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "sw_hash.h"
 #include "sw_internal.h"
 
 #define RECEIVE_BUFFER (4 << 20)
@@ -137,6 +139,15 @@ void sw_flush_all(sw_engine *engine)
 
 /* --- receiving --- */
 
+/* Add what the kernel dropped since the last call. */
+void sw_socket_count_drops(sw_port *port)
+{
+    struct tpacket_stats stats;
+    socklen_t size = sizeof stats;
+    if (port->fd >= 0 && getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size) == 0)
+        port->rx_drops += stats.tp_drops;
+}
+
 static bool fill_reserve(sw_device *device)
 {
     while (device->reserved < SW_BATCH) {
@@ -148,14 +159,50 @@ static bool fill_reserve(sw_device *device)
     return device->reserved > 0;
 }
 
-/* The kernel takes the outermost VLAN tag off; put it back. The frame has headroom for it. */
-static void restore_vlan(struct sw_packet *pkt, struct msghdr *message)
+/* A frame from this machine may lack its TCP or UDP checksum: the field holds the sum over the pseudo header, and
+ * whoever puts the frame on a wire does the rest. */
+static void complete_checksum(struct sw_packet *pkt)
+{
+    uint32_t at = 2 * ETH_ALEN;
+    uint8_t protocol;
+    if (pkt->len < at + 2 + 20)
+        return;
+    uint64_t type = sw_get_bits(pkt->data + at, 0, 16);
+    at += 2;
+    if (type == ETHERTYPE_IP) {
+        if (pkt->data[at + 6] & 0x3f || pkt->data[at + 7]) /* a fragment */
+            return;
+        protocol = pkt->data[at + 9];
+        at += (pkt->data[at] & 0xfu) * 4u;
+    } else if (type == ETHERTYPE_IPV6) {
+        protocol = pkt->data[at + 6];
+        at += 40;
+    } else {
+        return;
+    }
+    uint32_t field = at + (protocol == IPPROTO_TCP ? 16u : 6u);
+    if ((protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) || field + 2 > pkt->len)
+        return;
+    uint64_t sum = 0;
+    for (uint32_t i = at; i < pkt->len; i++)
+        sum += (uint64_t)pkt->data[i] << ((i - at) % 2 ? 0 : 8);
+    uint64_t result = ~sw_fold16(sum) & 0xffff;
+    if (result == 0 && protocol == IPPROTO_UDP)
+        result = 0xffff;
+    sw_put_bits(pkt->data + field, 0, 16, result);
+}
+
+/* What the kernel keeps beside a frame: the outermost VLAN tag, which goes back into it (there is headroom), and
+ * whether its checksum is still to be done. */
+static void apply_auxiliary(struct sw_packet *pkt, struct msghdr *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
             continue;
         struct tpacket_auxdata aux;
         memcpy(&aux, CMSG_DATA(c), sizeof aux);
+        if (aux.tp_status & TP_STATUS_CSUMNOTREADY)
+            complete_checksum(pkt);
         if (!(aux.tp_status & TP_STATUS_VLAN_VALID) || pkt->len < 2 * ETH_ALEN)
             return;
         uint16_t tpid = aux.tp_status & TP_STATUS_VLAN_TPID_VALID ? aux.tp_vlan_tpid : ETHERTYPE_VLAN;
@@ -251,7 +298,7 @@ void sw_socket_receive(sw_port *port)
             }
         }
         pkt->len = length;
-        restore_vlan(pkt, &messages[i].msg_hdr);
+        apply_auxiliary(pkt, &messages[i].msg_hdr);
         sw_device_receive(device, port, pkt);
     }
 }

@@ -157,6 +157,30 @@ def vlan_tags(work: Path) -> None:
             assert got == [wanted]
 
 
+def unfinished_checksums(work: Path) -> None:
+    """A local UDP sender leaves the checksum to the network card, and a veth pair has none."""
+    setup(1)
+    ip("addr", "add", "10.0.0.1/24", "dev", "h1")
+    ip("neigh", "add", "10.0.0.2", "lladdr", "00:00:00:00:00:03", "dev", "h1")
+    with Engine() as engine:
+        device = switch(engine, [1])
+        device.add_port(3)
+        routes(device, [3])
+        engine.start()
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for payload in (b"even", b"odd", b""):
+            sender.sendto(payload, ("10.0.0.2", 4791))
+            got: list[bytes] = []
+            until = time.monotonic() + WAIT_S
+            while not got and time.monotonic() < until:
+                got = device.collect(3)
+            udp = got[0][34:]
+            pseudo = got[0][26:34] + struct.pack(">HH", 17, len(udp))
+            data = pseudo + udp + b"\0" * (len(udp) % 2)
+            total = sum(struct.unpack(f">{len(data) // 2}H", data))
+            assert total % 0xFFFF == 0 and udp[6:8] != b"\0\0", udp.hex()
+
+
 def large_frames(work: Path) -> None:
     setup(1, 2)
     with Engine() as engine:
@@ -343,6 +367,30 @@ def many_devices(work: Path) -> None:
         assert host.receive(1) == [frame(1)]
 
 
+def ports_come_and_go(work: Path) -> None:
+    setup(1, 2)
+    with Engine() as engine:
+        device = switch(engine, [1, 2])
+        host = Host(1)
+        engine.start()
+        for i in range(100):
+            for _ in range(10):
+                host.send(frame(2, tag=i))
+            device.remove_port(1 if i % 3 == 0 else 2)
+            device.add_port(1 if i % 3 == 0 else 2, "s1" if i % 3 == 0 else "s2")
+        far = Host(2)
+        host.send(frame(2, tag=1234))
+        time.sleep(QUIET_S)
+        far.socket.setblocking(False)
+        seen = []
+        while True:
+            try:
+                seen.append(far.socket.recv(65536))
+            except BlockingIOError:
+                break
+        assert frame(2, tag=1234) in seen
+
+
 def restart(work: Path) -> None:
     setup(1, 2)
     with Engine() as engine:
@@ -362,6 +410,7 @@ if __name__ == "__main__":
         for f in (
             forwarding, vlan_tags, large_frames, pacing, interface_returns, swap_under_traffic,
             packet_in_and_out, captures, many_devices, restart, own_frames_are_not_received,
+            unfinished_checksums, ports_come_and_go,
         )
     }  # fmt: skip
     scenarios[sys.argv[1]](Path(sys.argv[2]))

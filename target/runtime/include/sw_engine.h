@@ -48,9 +48,9 @@ int sw_engine_run(sw_engine *engine);
 void sw_engine_stop(sw_engine *engine);
 /* Manual clock: processes everything due until `now_ns`, in order of time. */
 int sw_engine_advance(sw_engine *engine, uint64_t now_ns);
-uint64_t sw_engine_now(const sw_engine *engine);
+uint64_t sw_engine_now(sw_engine *engine);
 /* Time of the next departure or delivery, UINT64_MAX if there is none. */
-uint64_t sw_engine_next(const sw_engine *engine);
+uint64_t sw_engine_next(sw_engine *engine);
 
 /* --- devices --- */
 
@@ -86,7 +86,8 @@ void sw_device_stats(sw_device *device, struct sw_device_stats *stats);
 
 /* Load a compiled program. It is inactive, and its tables can be filled, until it is committed. */
 int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline **pipeline);
-/* Make it the device's pipeline; the old one is freed. Packets that wait for egress are dropped and counted. */
+/* Make it the device's pipeline; the old one is freed, multicast groups and clone sessions are forgotten. Packets
+ * that wait for egress are dropped and counted. */
 int sw_pipeline_commit(sw_pipeline *pipeline);
 /* Free a pipeline that was never committed. */
 void sw_pipeline_close(sw_pipeline *pipeline);
