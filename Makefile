@@ -25,7 +25,7 @@ help:  ## list the targets
 setup: $(SETUP)  ## virtual environment, Python packages, Mininet
 
 build: $(SETUP)  ## compile the P4 programs into build/
-	$(PYTHON) -m controller.programs
+	$(PYTHON) -m controller compile
 
 demo: $(SETUP)  ## the main job: train over a Mininet fat-tree, with and without FORGIVE (root)
 	$(PYTHON) -m controller.experiments.demo $(ARGS)

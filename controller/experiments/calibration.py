@@ -3,8 +3,8 @@
 
 Two steps of the job's own traffic run without rate limits. What crosses the
 devices in that time, packets times devices, is the machine's capacity; the link
-rate is set so that the job, with every receiving link busy, asks for a share of
-it. The rest is room for bursts, captures and the training itself.
+rate is set so that the job, with its slowest links busy all the time, asks for a
+share of it. The rest is room for bursts, captures and the training itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from controller import Fabric, Programs
 from controller.experiments.training_run import Placement, run_arm, run_file
 from profiles import Configuration, Profile
-from topologies import Topology
+from topologies import Tier, Topology
 from topologies.mininet_net import MininetFabric
 
 NOMINAL_BPS = 1_000_000_000
@@ -33,31 +33,61 @@ class Calibration:
     link_rate_bps: int
 
 
-def devices_between(topology: Topology, source: str, destination: str) -> int:
-    """Devices on a shortest path between two hosts, both NICs included."""
-    front, seen, depth = {source}, {source}, 0
-    while destination not in front:
-        front = {link.other(n).node for n in front for link in topology.links_of(n)} - seen
-        seen |= front
-        depth += 1
-    return depth - 1
+@dataclass(frozen=True, slots=True)
+class StepLoad:
+    """What one step of the job asks of the network, without retransmissions.
+
+    hops: packets times devices, data and an answer to each. slowest_frames: full data frames on the link that
+    needs longest, over its rate in units of the link rate.
+    """
+
+    hops: float
+    slowest_frames: float
 
 
-def hops_per_step(topology: Topology, configuration: Configuration, placement: Placement) -> float:
-    """Packets times devices of one step of the job: data and an answer to each."""
+def step_load(topology: Topology, configuration: Configuration, placement: Placement) -> StepLoad:
+    """Count over all messages of a step; equal-cost paths share alike."""
     plan = run_file(topology, configuration, placement, Path(), 0, 1, None, False)
     payload = configuration.wire.payload_bytes
     shard = -(-configuration.workload.gradient_bytes // len(placement.ranks) // payload)
-    total = 0.0
-    for source in placement.ranks:
-        for destination in placement.ranks:
-            if source != destination:
-                total += 2 * shard * devices_between(topology, source, destination)
     ring = placement.ring
-    for i, source in enumerate(ring):
-        packets = 2 * (len(ring) - 1) * plan.ring_bytes // payload
-        total += packets * devices_between(topology, source, ring[(i + 1) % len(ring)])
-    return 2 * total
+    messages = [(a, b, 2 * shard) for a in placement.ranks for b in placement.ranks if a != b]
+    ring_packets = 2 * (len(ring) - 1) * plan.ring_bytes // payload
+    messages += [(a, ring[(i + 1) % len(ring)], ring_packets) for i, a in enumerate(ring)]
+    rates = {
+        Tier.HOST: float("inf"),
+        Tier.ACCESS: 1.0,
+        Tier.FABRIC: configuration.links.core_rate_bps / configuration.links.rate_bps,
+    }
+    hops = 0.0
+    frames: dict[tuple[str, str], float] = {}
+    seconds: dict[tuple[str, str], float] = {}
+    for source, destination, packets in messages:
+        distance = _distances(topology, destination)
+        hops += 2 * packets * (distance[source] - 1)
+        share = {source: float(packets)}
+        for node in sorted(distance, key=lambda n: -distance[n]):
+            if node not in share or node == destination:
+                continue
+            links = [x for x in topology.links_of(node) if distance[x.other(node).node] < distance[node]]
+            for link in links:
+                here, there = node, link.other(node).node
+                share[there] = share.get(there, 0.0) + share[node] / len(links)
+                frames[here, there] = frames.get((here, there), 0.0) + share[node] / len(links)
+                seconds[here, there] = frames[here, there] / rates[link.tier]
+    return StepLoad(hops, max(seconds.values()))
+
+
+def _distances(topology: Topology, destination: str) -> dict[str, int]:
+    """Links from every node to a host."""
+    distance, front = {destination: 0}, [destination]
+    for node in front:
+        for link in topology.links_of(node):
+            other = link.other(node).node
+            if other not in distance:
+                distance[other] = distance[node] + 1
+                front.append(other)
+    return distance
 
 
 def calibrate(
@@ -80,11 +110,8 @@ def calibrate(
             net, fabric, fast, directory,
             seed=0, steps=STEPS, report=lambda _step, span: spans.append(span), capturing=False,
         )  # fmt: skip
-    per_step = hops_per_step(topology, nominal, placement)
-    capacity = per_step / (min(spans) / 1e9)
-    # A rank's inbound link carries this in a step; all of them are busy at the same time.
-    ranks = len(placement.ranks)
-    frames = 2 * (ranks - 1) * -(-nominal.workload.gradient_bytes // ranks // nominal.wire.payload_bytes)
-    step_seconds = per_step / (share * capacity)
-    rate = round(frames * nominal.wire.frame_bytes * 8 / step_seconds)
+    load = step_load(topology, nominal, placement)
+    capacity = load.hops / (min(spans) / 1e9)
+    step_seconds = load.hops / (share * capacity)
+    rate = round(load.slowest_frames * nominal.wire.frame_bytes * 8 / step_seconds)
     return Calibration(capacity, share, rate)

@@ -34,7 +34,7 @@ from topologies.mininet_path import MininetMissing
 from topologies.targets import TargetError, find
 from topologies.veth import VethError
 
-DEFAULT_SHARE = 0.35
+DEFAULT_SHARE = 0.5
 BOOT_NOTE = "To look inside meanwhile: python -m topologies.attach -- tcpdump -i edge1-eth1"
 
 _KNOWN = (
@@ -129,7 +129,9 @@ class Session:
         }
         topology = build(str(fabric.family), **parameters)
         since = time.monotonic()
-        with MininetFabric(topology, target=chosen.target, directory=run.directory) as net:
+        target = find(chosen.target)
+        target.prepare((programs.switch.json, programs.nic.json))
+        with MininetFabric(topology, target=target, directory=run.directory) as net:
             self._timed("boot", since)
             console.print(
                 f"{len(topology.hosts)} hosts, {len(topology.devices)} P4 devices ({chosen.target}), "

@@ -97,6 +97,9 @@ class Target(abc.ABC):
     def check(self) -> None:
         """Raises TargetError if this machine can't run the target."""
 
+    def prepare(self, programs: Sequence[Path]) -> None:  # noqa: B027
+        """Told before `start` which BMv2 JSON files devices will be given, so that what takes long is done early."""
+
     @abc.abstractmethod
     def start(self, devices: Sequence[DeviceSettings], directory: Path) -> None:
         """Start all devices, logs and files into `directory`; returns when every P4Runtime server answers.

@@ -60,6 +60,9 @@ class Embedded(Target):
                 "the embedded target isn't importable; run from the repository, or install the project"
             )
 
+    def prepare(self, programs: Sequence[Path]) -> None:
+        self._options += tuple(word for path in programs for word in ("--compile", str(path)))
+
     def start(self, devices: Sequence[DeviceSettings], directory: Path) -> None:
         if self._process is not None:
             raise TargetError("the target runs already; stop it first")
