@@ -129,6 +129,16 @@ def kind_of(sym: Symbol) -> str:
     return type(sym).__name__.lower()
 
 
+_SIMPLE = {
+    "bool": BOOL,
+    "error": ERROR,
+    "string": STRING,
+    "void": VOID,
+    "match_kind": MATCH_KIND,
+    "_": DONT_CARE,
+}
+
+
 class CheckerBase:
     """State of one check: scopes, diagnostics, errors and match kinds seen so far."""
 
@@ -143,6 +153,7 @@ class CheckerBase:
         self.place = "top"
         self.ret: Type | None = None
         self.loops = 0
+        self.lookahead_type: Type | None = None
 
     # -- scopes --------------------------------------------------------------------------------
 
@@ -196,14 +207,7 @@ class CheckerBase:
         if isinstance(t, ast.TBits):
             return self._bits(t)
         if isinstance(t, ast.TBase):
-            return {
-                "bool": BOOL,
-                "error": ERROR,
-                "string": STRING,
-                "void": VOID,
-                "match_kind": MATCH_KIND,
-                "_": DONT_CARE,
-            }[t.name]
+            return self._simple(t)
         if isinstance(t, ast.TName):
             return self._named(t)
         if isinstance(t, ast.TGeneric):
@@ -224,6 +228,11 @@ class CheckerBase:
         if size <= 0:
             raise fail("E026", f"the size of a header stack must be positive, not {size}", t.size.span)
         return Stack(elem, size)
+
+    def _simple(self, t: ast.TBase) -> Type:
+        if t.name == "error" and not self.errors:
+            raise fail("E010", "'error' is not declared", t.span, hint="include <core.p4>")
+        return _SIMPLE[t.name]
 
     def _bits(self, t: ast.TBits) -> Type:
         if t.width is None:

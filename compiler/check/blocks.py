@@ -5,9 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import annos as an
 from .. import ast, ir
 from ..diag import CompileError, fail
-from ..types import BROKEN, INT, VOID, Bits, BlockType, Enum, ExternType, SerEnum, Struct, Type, base_type
+from ..types import (
+    BROKEN,
+    INT,
+    STRING,
+    VOID,
+    Bits,
+    BlockType,
+    Enum,
+    ExternType,
+    SerEnum,
+    Struct,
+    Type,
+    base_type,
+    substitute,
+)
 from .tables import TableChecker
 
 
@@ -30,6 +45,21 @@ class BlockChecker(TableChecker):
                 self.diags.error(
                     "E023", f"a parameter of type {t} cannot have direction '{p.direction}'", p.span
                 )
+            if t == STRING and p.direction:
+                self.diags.error("E023", "a parameter of type string cannot have a direction", p.span)
+            if p.direction == "in" and t == INT:
+                self.diags.error("E023", "a parameter of type int cannot have a direction", p.span)
+            if kind == "action_param" and (
+                isinstance(t, (ExternType, BlockType)) or t in (INT, STRING, VOID)
+            ):
+                self.diags.error("E023", f"an action parameter cannot have type {t}", p.span)
+            if kind != "cparam" and isinstance(t, BlockType):
+                self.diags.error("E023", f"a parameter cannot have type {t}", p.span)
+            if p.default is not None and p.direction in ("out", "inout"):
+                self.diags.error("E024", f"'{p.direction}' parameters cannot have default values", p.span)
+            optional = an.find(p.annos, "optional")
+            if optional is not None and kind == "action_param":
+                self.diags.error("E035", "@optional is not allowed on parameters of actions", p.span)
             if isinstance(t, ExternType) and p.direction:
                 self.diags.error("E023", f"a parameter of type {t} cannot have a direction", p.span)
             sym = ir.VarSym(p.name, p.name_span, p.annos, t, kind, p.direction)
@@ -131,6 +161,9 @@ class BlockChecker(TableChecker):
             return sym
         if isinstance(d, ast.Instance):
             inst = self.instance(d)
+            kind = inst.type.proto.kind if isinstance(inst.type, BlockType) else self.place
+            if kind != self.place:
+                raise fail("E030", f"a {kind} cannot be instantiated in {self.where()}", d.span)
             self.declare(d.name, inst, d.name_span)
             return inst
         if isinstance(d, ast.ActionDecl):
@@ -149,9 +182,37 @@ class BlockChecker(TableChecker):
 
     def instance(self, d: ast.Instance) -> ir.Instance:
         inst = self.instantiate(self.resolve(d.type), d.args, d.name_span, d.name, d.annos)
-        if d.body is not None:
-            inst.functions = tuple(self.function(f) for f in d.body if isinstance(f, ast.Function))
+        self._abstract_methods(d, inst)
         return inst
+
+    def _abstract_methods(self, d: ast.Instance, inst: ir.Instance) -> None:
+        """Methods given with an instance must be those its extern leaves open, all of them."""
+        t = inst.type
+        wanted = {m.name: m for m in t.decl.methods if m.abstract} if isinstance(t, ExternType) else {}
+        if d.body is None:
+            if wanted:
+                raise fail(
+                    "E030", f"{t} has abstract methods, which must be given with the instance", d.name_span
+                )
+            return
+        if not wanted:
+            raise fail(
+                "E030", f"{t} has no abstract methods, so nothing can be given with the instance", d.span
+            )
+        inst.functions = tuple(self.function(f) for f in d.body if isinstance(f, ast.Function))
+        sub = dict(zip(t.decl.tparams, t.args, strict=False)) if isinstance(t, ExternType) else {}
+        for f in inst.functions:
+            m = wanted.pop(f.name, None)
+            same = (
+                m is not None
+                and substitute(m.ret, sub) == f.ret
+                and [(substitute(p.type, sub), p.direction) for p in m.params]
+                == [(p.type, p.direction) for p in f.params]
+            )
+            if not same:
+                self.diags.error("E020", f"{t} has no abstract method '{f.name}' of this type", f.span)
+        if wanted:
+            raise fail("E030", f"abstract method '{next(iter(wanted))}' is not given", d.name_span)
 
     def _value_set(self, d: ast.ValueSet) -> ir.ValueSet:
         t = self.resolve(d.type)

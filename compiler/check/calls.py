@@ -48,6 +48,8 @@ class CallChecker(ExprChecker):
             if isinstance(sym, FunctionSet):
                 return self._function_call(e, sym, want)
             if isinstance(sym, ir.Action):
+                if e.targs:
+                    raise fail("E021", "an action takes no type arguments", e.span)
                 return self._action_call(e, sym)
             if isinstance(sym, (TypeSym, ExternSym, BlockSym, GenericSym)):
                 base = ast.TName(target.span, target.name, target.rooted)
@@ -192,6 +194,7 @@ class CallChecker(ExprChecker):
             decl.tparams, decl.params, decl.ret, sub, args, e.span, target.name, want, outer
         )
         targs = tuple(sub[v] or DONT_CARE for v in decl.tparams)
+        self.lookahead_type = ret
         self.check_method(e, t, decl, typed)
         return ir.Call(e.span, ret, ir.ExternMethod(obj, decl), typed, targs)
 
@@ -200,6 +203,10 @@ class CallChecker(ExprChecker):
     ) -> None:
         """Rules of packet_in and packet_out that their declarations cannot express."""
         first = args[0] if args else None
+        if t.decl.name == "packet_in" and decl.name == "lookahead":
+            target = self.lookahead_type
+            if target is not None and width_of(target) is None and target is not BROKEN:
+                raise fail("E023", f"lookahead() needs a type of fixed width, not {target}", e.span)
         if t.decl.name == "packet_in" and decl.name == "extract" and first is not None:
             h = first.type
             if h is BROKEN or h == DONT_CARE:
@@ -462,6 +469,10 @@ class CallChecker(ExprChecker):
                 f"type parameter {missing[0]} of {decl.name} cannot be inferred",
                 span,
                 hint=f"write {decl.name}<...>(...)",
+            )
+        if not name and any(m.abstract for m in decl.methods):
+            raise fail(
+                "E030", f"{decl.name} has abstract methods; it needs a declaration that gives them", span
             )
         full = ExternType(decl, tuple(sub[v] or DONT_CARE for v in decl.tparams))
         return ir.Instance(name, span, annos, full, ctor, tuple(typed))

@@ -291,6 +291,17 @@ class ExprChecker(Converter):
                 raise fail("E020", f"'{op}' is not defined on {t}", span)
             if as_int(right) == 0:
                 raise fail("E026", "division by zero", right.span)
+            divisor = as_int(right)
+            known = as_int(left) is not None and divisor is not None
+            if not known and as_int(left) != 0 and (divisor is None or divisor & (divisor - 1)):
+                raise fail(
+                    "E040",
+                    f"'{op}' at run time is not supported by the target",
+                    span,
+                    hint="only powers of two known at compile time are",
+                )
+            if not known and divisor is not None and divisor < 0:
+                raise fail("E026", f"'{op}' is not defined on negative numbers", span)
             if t == INT and min(as_int(left) or 0, as_int(right) or 0) < 0:
                 raise fail("E026", f"'{op}' is not defined on negative numbers", span)
         elif op in ("&", "|", "^") and t == INT and (as_int(left) is None or as_int(right) is None):

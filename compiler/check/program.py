@@ -24,7 +24,6 @@ from ..types import (
     SerEnum,
     Struct,
     StructField,
-    Tuple,
     Type,
     TypeVar,
     Varbit,
@@ -110,12 +109,7 @@ class ProgramChecker(BlockChecker):
         if d.kind == "header_union":
             ok = isinstance(b, Struct) and b.kind == "header"
         elif d.kind == "header":
-            ok = (
-                isinstance(b, (Bits, Varbit, SerEnum))
-                or b == BOOL
-                or (isinstance(b, Struct) and b.kind == "struct")
-                or isinstance(b, Tuple)
-            )
+            ok = isinstance(b, (Bits, Varbit, SerEnum)) or b == BOOL or _plain_struct(b)
         else:
             ok = (
                 not isinstance(b, (ExternType, BlockType))
@@ -148,7 +142,7 @@ class ProgramChecker(BlockChecker):
                     )
             t = Enum(d.name, names, d.annos, d.name_span, annos)
         else:
-            under = base_type(self.resolve(d.underlying))
+            under = self.resolve(d.underlying)
             if not isinstance(under, Bits):
                 raise fail(
                     "E023",
@@ -216,10 +210,12 @@ class ProgramChecker(BlockChecker):
 
     def _proto(self, d: ast.Prototype, owner: str = "") -> ir.MethodDecl:
         self.push()
-        tparams = tuple(TypeVar(n) for n in d.tparams)
-        for v in tparams:
-            self.scope.names[v.name] = TypeSym(v, d.name_span)
+        tparams = self.type_params(d.tparams, d.name_span)
+        if owner and d.ret is not None and d.name == owner:
+            raise fail("E030", f"constructor {d.name} cannot have a return type", d.name_span)
         ret = VOID if d.ret is None else self.resolve(d.ret)
+        if ret == INT or isinstance(ret, BlockType):
+            raise fail("E023", f"a method cannot return {ret}", d.name_span)
         params = self.params(d.params, "param" if d.ret is not None else "cparam")
         self.pop()
         return ir.MethodDecl(d.name, d.name_span, d.annos, tparams, params, ret, d.abstract)
@@ -277,6 +273,8 @@ class ProgramChecker(BlockChecker):
 
     def _decl_instance(self, d: ast.Instance) -> None:
         inst = self.instance(d)
+        if d.name == "main" and not isinstance(inst.type, BlockType):
+            raise fail("E042", f"'main' must be a package, not {inst.type}", d.span)
         if isinstance(inst.type, BlockType) and inst.type.proto.kind != "package":
             raise fail("E030", f"a {inst.type.proto.kind} cannot be instantiated at the top level", d.span)
         self.declare(d.name, inst, d.name_span)
@@ -300,6 +298,18 @@ _HANDLERS: dict[type[ast.Decl], Callable[..., None]] = {
     ast.Const: ProgramChecker._decl_const,
     ast.Instance: ProgramChecker._decl_instance,
 }
+
+
+def _plain_struct(t: Type) -> bool:
+    """A struct that a header may contain: of bits all the way down."""
+    return (
+        isinstance(t, Struct)
+        and t.kind == "struct"
+        and all(
+            isinstance(b := base_type(f.type), (Bits, SerEnum)) or b == BOOL or _plain_struct(b)
+            for f in t.fields
+        )
+    )
 
 
 def check_program(program: ast.Program, diags: Diagnostics) -> ir.Program:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from .. import annos as an
 from .. import ast, ir
 from ..diag import CompileError, fail
+from ..show import expr as show
 from ..source import Span
 from ..types import BOOL, BROKEN, ERROR, INT, Bits, Enum, SerEnum, base_type
 from .fold import as_int, is_const
@@ -140,6 +141,7 @@ class TableChecker(StmtChecker):
         if prop is not None and prop.expr is not None:
             t.default = self._call_of(t, self._as_action_ref(prop.expr), "default action")
             t.default_const = prop.const
+            self._same_bound(t, prop.expr)
             for ref in t.actions:
                 if ref.action is t.default.action and an.has(ref.annos, "tableonly"):
                     raise fail(
@@ -162,6 +164,20 @@ class TableChecker(StmtChecker):
             span = d.name_span
             t.actions.append(ir.ActionRef(no_action, (), (ast.Annotation(span, "defaultonly"),), span))
         t.default = ir.ActionCall(no_action, (), d.name_span)
+
+    def _same_bound(self, t: ir.Table, e: ast.Expr) -> None:
+        """Arguments with a direction must be those given in the list of actions."""
+        r = self._as_action_ref(e)
+        assert t.default is not None
+        ref = next(x for x in t.actions if x.action is t.default.action)
+        full = self.bind(ref.action.params, r.args or (), r.span, ref.action.name)
+        given = [v for p, v in zip(ref.action.params, full, strict=True) if p.direction]
+        bound = [p for p in ref.action.params if p.direction]
+        for p, a, b in zip(bound, given, ref.args, strict=True):
+            if a is None or b is None:
+                continue
+            if show(self._argument(p, self.expr(a, p.type), p.type, ref.action.name)) != show(b):
+                raise fail("E031", f"argument '{p.name}' differs from the one in the list of actions", a.span)
 
     def _as_action_ref(self, e: ast.Expr) -> ast.ActionRef:
         if isinstance(e, ast.Name):

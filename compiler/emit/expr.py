@@ -157,7 +157,8 @@ class ExprEmitter:
     def fit(self, j: Json, t: Type) -> Json:
         """`j` brought into the range of `t`."""
         b = base_type(t)
-        assert isinstance(b, Bits)
+        if not isinstance(b, Bits):
+            raise fail("E040", f"arithmetic on {t} at run time is not supported by the target")
         if b.signed:
             return op("two_comp_mod", j, hexstr(b.width))
         return op("&", j, hexstr((1 << b.width) - 1, b.width))

@@ -5,12 +5,10 @@
 control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
     bit<512> wide;
     table t { actions = { NoAction; } }
-    action divide() { meta.x = hdr.h.a / hdr.h.b; }  // E040: '/' at run time is not supported
     action shift() { meta.y = hdr.h.c >> hdr.h.c; }  // E041: a shift amount of 16 bits
     action far() { wide = wide << 300; }  // E041: shift by 300
     action copy() { clone(CloneType.E2E, 1); }  // E040: clone(E2E, ...) can only be called in egress
     apply {
-        divide();
         shift();
         far();
         copy();

@@ -20,6 +20,7 @@ control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std
         meta.x = hdr.h.c[16:9];  // E026: bit 16 is outside bit<16>
         meta.x = hdr.h.c[0:7];  // E026: bounds the wrong way round
         meta.x = hdr.h.a / 0;  // E026: division by zero
+        meta.x = hdr.h.a / hdr.h.b;  // E040: '/' at run time is not supported
         meta.x = hdr.h.a << -1;  // E026: a shift amount cannot be negative
         meta.x = hdr.h.nope;  // E012: h_t has no member 'nope'
         hdr.h = { 1, 2, 3 };  // E020: 3 values for h_t, which has 4 fields
