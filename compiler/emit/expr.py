@@ -25,9 +25,6 @@ from .layout import (
     UnionPlace,
 )
 
-#: BMv2 shifts by at most this many bits, and by run-time amounts of at most 8 bits.
-MAX_SHIFT = 256
-MAX_SHIFT_WIDTH = 8
 VALID = "$valid$"
 
 
@@ -212,18 +209,6 @@ class ExprEmitter:
         return op("&", left, hexstr(n - 1, t.width if isinstance(t, Bits) else None))
 
     def _shift(self, e: ir.Binary) -> Json:
-        amount = as_int(e.right)
-        t = base_type(e.right.type)
-        if amount is None:
-            if isinstance(t, Bits) and t.width > MAX_SHIFT_WIDTH:
-                raise fail(
-                    "E041",
-                    f"a shift amount of {t.width} bits; the target allows {MAX_SHIFT_WIDTH}",
-                    e.right.span,
-                    hint=f"cast it: (bit<{MAX_SHIFT_WIDTH}>)",
-                )
-        elif amount > MAX_SHIFT:
-            raise fail("E041", f"shift by {amount}; the target shifts by at most {MAX_SHIFT} bits", e.span)
         j = op(e.op, self.value(e.left), self.value(e.right))
         return self.fit(j, e.type) if e.op == "<<" else j
 

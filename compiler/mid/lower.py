@@ -13,6 +13,10 @@ from ..types import BOOL, VOID, Bits, Stack, Struct, Tuple, Type, base_type, wid
 from .inline import Names, invalidate
 from .tree import overlap, reads, rebuild, walk
 
+#: The target shifts by constants of at most this many bits, and by run-time amounts of at most 8 bits.
+MAX_SHIFT = 256
+MAX_SHIFT_WIDTH = 8
+
 
 class Lowerer:
     """Lowers the statements of one block; `names` for new variables."""
@@ -269,6 +273,8 @@ class Lowerer:
                 same = self._equal(e.span, left, right, t, out)
                 return same if e.op == "==" else fold(ir.Unary(e.span, BOOL, "!", same))
         if isinstance(e, ir.Binary):
+            if e.op in ("<<", ">>"):
+                check_shift(e)
             return reduced(rebuild(e, lambda x: self.expr(x, out)))
         if isinstance(e, ir.Field) and isinstance(e.base, ir.Mux):
             m = e.base
@@ -310,6 +316,22 @@ class Lowerer:
             else:
                 tests.append(fold(ir.Binary(span, BOOL, "==", x, y)))
         return tests
+
+
+def check_shift(e: ir.Binary) -> None:
+    """Raise a diagnostic if the target cannot shift so far. Slices, which become shifts, have no limit."""
+    amount = as_int(e.right)
+    t = base_type(e.right.type)
+    if amount is not None:
+        if amount > MAX_SHIFT:
+            raise fail("E041", f"shift by {amount}; the target shifts by at most {MAX_SHIFT} bits", e.span)
+    elif isinstance(t, Bits) and t.width > MAX_SHIFT_WIDTH and as_int(e.left) != 0:
+        raise fail(
+            "E041",
+            f"a shift amount of {t.width} bits; the target allows {MAX_SHIFT_WIDTH}",
+            e.right.span,
+            hint=f"cast it: (bit<{MAX_SHIFT_WIDTH}>)",
+        )
 
 
 def reduced(e: ir.Expr) -> ir.Expr:

@@ -20,6 +20,7 @@ SHELL = """
 #include <core.p4>
 #include <v1model.p4>
 header h_t {{ {fields} }}
+struct pair_t {{ bit<32> x; bit<32> y; }}
 struct headers_t {{ h_t h; }}
 struct meta_t {{ {meta} bit<1> unused; }}
 parser P(packet_in pkt, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
