@@ -9,7 +9,7 @@ payload.
 from __future__ import annotations
 
 from target.bmjson.model import BoolConst, Checksum
-from target.codegen.emitter import Emitter, comment
+from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
 from target.codegen.layout import Layout
@@ -33,9 +33,11 @@ def emit_deparser(layout: Layout, out: Emitter) -> None:
     """`static int run_deparser(st, pkt)`."""
     program = layout.program
     headers = list(program.deparser)
+    largest = max((program.headers[h].type.width // 8 for h in headers), default=0)
+    out.line(f"static const uint8_t no_header[{largest} + SW_SLACK];")
     with out.block("static int run_deparser(struct sw_state *st, struct sw_packet *pkt)"):
         out.line("struct phv *p = (struct phv *)pkt->phv;")
-        out.line("(void)st; (void)p;")
+        out.line("(void)st; (void)p; (void)no_header;")
         prims = PrimitiveGen(layout, out, (), "deparser")
         for check in program.checksums:
             if not check.update:
@@ -67,10 +69,10 @@ def emit_deparser(layout: Layout, out: Emitter) -> None:
                 if size == 0:
                     continue
                 with out.block(f"if ({layout.valid(name)})"):
-                    place = f"pkt->data + {layout.offset(name)}"
-                    out.line(f"if ({layout.offset(name)} != SW_NO_OFFSET) memcpy(h, {place}, {size});")
-                    out.line(f"else memset(h, 0, {size});")
-                    _put(name, "h", layout, out)
+                    offset = layout.offset(name)
+                    raw = f"{offset} == SW_NO_OFFSET ? no_header : pkt->data + {offset}"
+                    out.line(f"const uint8_t *s = {raw};")
+                    _write(name, True, layout, out)
                     out.line(f"h += {size};")
             out.line("pkt->data += pkt->parsed; pkt->data -= pos;")
             out.line("pkt->room += pkt->parsed; pkt->room -= pos;")
@@ -86,13 +88,73 @@ def _patch(name: str, place: str, layout: Layout, out: Emitter) -> None:
     if any(layout.is_written(ref) for ref in layout.live_fields(name)):
         with out.block(f"if ({layout.valid(name)})"):
             out.line(f"uint8_t *h = {place};")
-            _put(name, "h", layout, out)
+            out.line("const uint8_t *s = h;")
+            _write(name, False, layout, out)
 
 
-def _put(name: str, base: str, layout: Layout, out: Emitter) -> None:
-    for ref in layout.live_fields(name):
-        if not layout.is_written(ref):
+def _chunks(size: int) -> list[tuple[int, int]]:
+    """(first byte, bytes) of the pieces that a header is written in: words, then what is left."""
+    result: list[tuple[int, int]] = []
+    at = 0
+    for step in (8, 4, 2, 1):
+        while size - at >= step:
+            result.append((at, step))
+            at += step
+    return result
+
+
+def _write(name: str, whole: bool, layout: Layout, out: Emitter) -> None:
+    """Write a header to `h`: written fields from the phv, the rest from the frame's bytes at `s`.
+
+    Each piece is written once and never read back, for a load that overlaps fresh stores stalls. Without
+    `whole`, `h` and `s` are the same place and pieces without a written field are left alone.
+    """
+    fields = [
+        (layout.bit_offset(ref), layout.program.field_type(ref).width, layout.field(ref))
+        for ref in layout.live_fields(name)
+        if layout.is_written(ref)
+    ]
+    for first, count in _chunks(layout.program.headers[name].type.width // 8):
+        low, bits = 8 * first, 8 * count
+        terms: list[str] = []
+        mask = 0
+        for offset, width, code in fields:
+            start, end = max(offset, low), min(offset + width, low + bits)
+            if start >= end:
+                continue
+            taken = end - start
+            shift = low + bits - end
+            mask |= ((1 << taken) - 1) << shift
+            value = _slice(code, width, offset + width - end, taken)
+            terms.append(f"({value} << {shift})" if shift else value)
+        if not mask:
+            if whole:
+                out.line(f"memcpy(h + {first}, s + {first}, {count});")
             continue
-        width, bit, code = layout.program.field_type(ref).width, layout.bit_offset(ref), layout.field(ref)
-        kind = "bits" if width <= 64 else "bits128" if width <= 128 else "wide"
-        out.line(f"sw_put_{kind}({base}, {bit}, {width}, {code});")
+        rest = (1 << bits) - 1 & ~mask
+        if rest:
+            terms.append(f"(sw_get_bits(s + {first}, 0, {bits}) & {c_u64(rest)})")
+        joined = " | ".join(terms)
+        if count == 8:
+            out.line(f"sw_store_be64(h + {first}, {joined});")
+        else:
+            out.line(f"sw_put_bits(h + {first}, 0, {bits}, {joined});")
+
+
+def _slice(code: str, width: int, low: int, count: int) -> str:
+    """`count` (1..64) bits of a field from bit `low` on, as a uint64_t without further bits."""
+    if width <= 64:
+        value = f"(uint64_t){code}"
+        value = f"({value} >> {low})" if low else value
+    elif width <= 128:
+        value = f"(uint64_t)({code} >> {low})" if low else f"(uint64_t){code}"
+    else:
+        limb, bit = divmod(low, 64)
+        value = f"{code}[{limb}]"
+        if bit:
+            value = f"({value} >> {bit})"
+            if bit + count > 64:
+                value = f"({value} | {code}[{limb + 1}] << {64 - bit})"
+    if low + count == width or count == 64:
+        return value
+    return f"({value} & {c_u64((1 << count) - 1)})"

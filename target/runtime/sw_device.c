@@ -137,11 +137,17 @@ static void enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, u
     sw_port_enqueue(port, pkt);
 }
 
-static void multicast(sw_device *device, const struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
+/* Takes the packet: the last replica is the packet itself. `keep`: bytes kept of each, 0: all. */
+static void multicast(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
                       uint32_t instance_type)
 {
-    for (uint32_t i = 0; r && i < r->count; i++) {
-        struct sw_packet *copy = sw_pool_copy(device->pipeline->pool, pkt, true);
+    uint32_t count = r ? r->count : 0;
+    if (count == 0) {
+        sw_pool_put(pkt);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct sw_packet *copy = i + 1 == count ? pkt : sw_pool_copy(device->pipeline->pool, pkt, true);
         if (!copy) {
             device->stats.buffer_drops++;
             continue;
@@ -197,7 +203,6 @@ static void ingress_clone(sw_device *device, const struct sw_packet *pkt, const 
     prog->parse(&device->pipeline->state, copy);
     prog->preserve(copy, pkt, pkt->clone_list, SW_INGRESS_CLONE);
     multicast(device, copy, r, r->packet_length, SW_INGRESS_CLONE);
-    sw_pool_put(copy);
 }
 
 static void after_ingress(sw_device *device, struct sw_packet *pkt)
@@ -225,7 +230,6 @@ static void after_ingress(sw_device *device, struct sw_packet *pkt)
     if (pkt->mcast_grp) {
         const struct sw_replicas *r = pkt->mcast_grp < device->mcast_room ? device->mcast[pkt->mcast_grp] : NULL;
         multicast(device, pkt, r, 0, SW_REPLICATION);
-        sw_pool_put(pkt);
         return;
     }
     if (pkt->egress_spec == device->config.drop_port) {
@@ -264,7 +268,6 @@ void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
             copy->replica = 0;
             pl->program->preserve(copy, pkt, pkt->clone_list, SW_EGRESS_CLONE);
             multicast(device, copy, r, r->packet_length, SW_EGRESS_CLONE);
-            sw_pool_put(copy);
         } else if (r && !copy) {
             device->stats.buffer_drops++;
         }

@@ -90,6 +90,7 @@ struct sw_device {
     struct sw_list ingress_work, egress_work;
     uint32_t ingress_waiting;      /* length of ingress_work */
     uint32_t packet_in_waiting;
+    bool discard;                  /* benchmark: nothing queues, nothing is sent */
     struct sw_device_stats stats;
     struct sw_device *next;
 };

@@ -169,48 +169,31 @@ SW_PUBLIC int64_t sw_device_benchmark(sw_device *device, uint32_t number, const 
     sw_lock(engine);
     struct sw_pipeline *pl = device->pipeline;
     sw_port *port = sw_device_port(device, number);
-    struct sw_packet *pkt = pl ? sw_pool_get(pl->pool, SW_LARGE_FRAME) : NULL;
     const uint8_t **starts = calloc(frame_count + 1, sizeof *starts);
-    if (!pkt || !port || !starts || frame_count == 0) {
-        if (pkt)
-            sw_pool_put(pkt);
-        free(starts);
-        sw_unlock(engine);
-        return pl && port ? SW_E_MEMORY : SW_E_STATE;
-    }
-    for (uint32_t i = 0; i < frame_count; i++) {
+    int64_t result = !pl || !port || frame_count == 0 ? SW_E_STATE : starts ? SW_OK : SW_E_MEMORY;
+    for (uint32_t i = 0; result == SW_OK && i < frame_count; i++) {
         starts[i] = frames;
         frames += lengths[i];
     }
-    uint8_t *data = pkt->data;
-    uint32_t room = pkt->room, capacity = pkt->capacity, frame = 0;
-    uint64_t start = clock_ns(CLOCK_MONOTONIC);
-    for (uint64_t i = 0; i < count; i++) {
-        pkt->data = data;
-        pkt->room = room;
-        pkt->capacity = capacity;
-        pkt->len = lengths[frame];
-        pkt->truncate = SW_NO_TRUNCATE;
-        memcpy(data, starts[frame], pkt->len);
-        pkt->ingress_port = number;
-        pkt->length = pkt->ingress_len = pkt->len;
-        pkt->rx_ns = pl->state.now_ns = engine->now_ns + i;
-        pl->program->receive(&pl->state, pkt);
-        if (pkt->egress_spec != device->config.drop_port || pkt->mcast_grp) {
-            pkt->egress_port = pkt->egress_spec;
-            pkt->instance_type = SW_NORMAL;
-            pkt->enq_ns = pkt->rx_ns;
-            pkt->enq_depth = pkt->deq_depth = 0;
-            pl->program->egress(&pl->state, pkt);
-            if (pkt->egress_spec != device->config.drop_port)
-                (void)pl->program->deparse(&pl->state, pkt);
+    uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID), now = engine->now_ns;
+    device->discard = true;
+    for (uint64_t i = 0, frame = 0; result == SW_OK && i < count; i++) {
+        struct sw_packet *pkt = sw_pool_get(pl->pool, lengths[frame]);
+        if (!pkt) {
+            result = SW_E_FULL;
+            break;
         }
+        memcpy(pkt->data, starts[frame], pkt->len);
+        engine->now_ns += 1000;
+        sw_device_receive(device, port, pkt);
         if (++frame == frame_count)
             frame = 0;
     }
-    uint64_t elapsed = clock_ns(CLOCK_MONOTONIC) - start;
-    sw_pool_put(pkt);
+    device->discard = false;
+    engine->now_ns = now;
+    if (result == SW_OK)
+        result = (int64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start);
     free(starts);
     sw_unlock(engine);
-    return (int64_t)elapsed;
+    return result;
 }

@@ -184,7 +184,7 @@ void sw_port_enqueue(sw_port *port, struct sw_packet *pkt)
         return;
     }
     pkt->enq_ns = now;
-    if (port->rate_bps == 0) {
+    if (port->rate_bps == 0 || device->discard) {
         pkt->enq_depth = 0;
         pkt->deq_depth = 0;
         sw_list_push(&device->egress_work, pkt);
@@ -250,8 +250,8 @@ void sw_port_send(sw_port *port, struct sw_packet *pkt)
 {
     sw_device *device = port->device;
     uint64_t now = device->engine->now_ns, due = now;
-    if (__builtin_expect(port->kind == SW_PORT_NULL, 0)) {
-        device->stats.unknown_port++;
+    if (__builtin_expect(port->kind == SW_PORT_NULL || device->discard, 0)) {
+        device->stats.unknown_port += port->kind == SW_PORT_NULL;
         sw_pool_put(pkt);
         return;
     }

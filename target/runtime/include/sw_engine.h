@@ -179,8 +179,9 @@ void sw_engine_cancel_wait(sw_engine *engine);
 
 /* --- measurement --- */
 
-/* Run `count` frames through parser, ingress, egress and deparser, round robin over `frames` (stored one after the
- * other with their `lengths`), entering at `port`. Nothing is sent. Returns the nanoseconds it took, or a status. */
+/* Run `count` frames through the device, replication included, round robin over `frames` (stored one after the other
+ * with their `lengths`), entering at `port` a microsecond apart. Nothing queues and nothing is sent. Returns the
+ * nanoseconds of the calling thread's processor time, or a status. */
 int64_t sw_device_benchmark(sw_device *device, uint32_t port, const uint8_t *frames, const uint32_t *lengths,
                             uint32_t frame_count, uint64_t count);
 
