@@ -108,7 +108,6 @@ def _compile(
         for stage, run in PASSES:
             flat = run(flat, diags)
             done(stage, flat)
-        diags.check()
         json = emit_bmv2(flat, diags, name)
         diags.check()
         result.flat, result.json = flat, json

@@ -270,7 +270,14 @@ class ControlFlattener(Inliner):
         outer, self.frame = self.frame, inner
         saved, self.out = self.out, []
         was, self.in_action = self.in_action, True
-        post = self.bind(inner, [p for p, _ in args], [x for _, x in args], a.span, isolated=False)
+        post = self.bind(
+            inner,
+            [p for p, _ in args],
+            [x for _, x in args],
+            a.span,
+            isolated=False,
+            inert=not (a.body and a.body.items),
+        )
         self._posts.append(post)
         assert a.body is not None
         body = self.captured(a.body.items)
@@ -311,7 +318,7 @@ class ControlFlattener(Inliner):
         self.enter(a, f"action {a.name}", s.span)
         home = self._action_frames[self._resolve_action(a)]
         inner = Frame(f"{home.path}.{a.name}" if home.path else a.name, home)
-        post = self.bind(inner, a.params, args, s.span, isolated=False)
+        post = self.bind(inner, a.params, args, s.span, isolated=False, inert=not (a.body and a.body.items))
         inner.ret_label = self.label()
         outer, self.frame = self.frame, inner
         self._posts.append(post)

@@ -250,10 +250,11 @@ class Inliner:
         span: Span,
         *,
         isolated: bool,
+        inert: bool = False,
     ) -> list[ir.Stmt]:
         """Give `params` their arguments in `inner`; returns what copies results out.
 
-        `isolated`: the callee reaches storage through its parameters only.
+        `isolated`: the callee reaches storage through its parameters only; `inert`: it does nothing.
         """
         post: list[ir.Stmt] = []
         for i, (p, a) in enumerate(zip(params, args, strict=True)):
@@ -265,7 +266,7 @@ class Inliner:
             if isinstance(a.type, (ExternType, BlockType)) or isinstance(a, (ir.Lit, ir.EnumLit)):
                 inner.env[p] = a
                 continue
-            if not p.used and p.direction != "out":
+            if not p.used and (p.direction in ("", "in") or (inert and p.direction == "inout")):
                 v = self.new_var(p.name, t, span)
                 inner.env[p] = ir.Var(span, t, v)
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .. import ir
 from ..check.fold import as_int, fold
-from ..diag import fail
+from ..diag import CompileError, Diagnostics, fail
 from ..source import Span
 from ..types import BOOL, VOID, Bits, Stack, Struct, Tuple, Type, base_type, width_of
 from .inline import Names, invalidate
@@ -21,15 +21,20 @@ MAX_SHIFT_WIDTH = 8
 class Lowerer:
     """Lowers the statements of one block; `names` for new variables."""
 
-    def __init__(self, names: Names, path: str, *, parser: bool = False) -> None:
+    def __init__(self, names: Names, path: str, diags: Diagnostics) -> None:
         self.names = names
+        self.diags = diags
         self.path = path
-        self.parser = parser
 
     def run(self, stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
         out: list[ir.Stmt] = []
         for s in stmts:
-            self.stmt(s, out)
+            try:
+                self.stmt(s, out)
+            except CompileError as e:
+                if e.diagnostic is None:
+                    raise
+                self.diags.add(e.diagnostic)
         return out
 
     def block(self, s: ir.Stmt) -> ir.Block:

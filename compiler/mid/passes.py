@@ -15,7 +15,7 @@ from .lower import Lowerer
 from .tree import walk_stmts
 
 FlatPass = Callable[[FlatProgram, Diagnostics], FlatProgram]
-_StmtPass = Callable[[Sequence[ir.Stmt], str, bool], Sequence[ir.Stmt]]
+_StmtPass = Callable[[Sequence[ir.Stmt], str], Sequence[ir.Stmt]]
 
 
 def _max_label(program: FlatProgram) -> int:
@@ -30,9 +30,9 @@ def _max_label(program: FlatProgram) -> int:
 def _each_body(program: FlatProgram, f: _StmtPass, diags: Diagnostics) -> FlatProgram:
     """`f` on the statements of every control, action and parser state."""
 
-    def run(stmts: Sequence[ir.Stmt], path: str, parser: bool) -> Sequence[ir.Stmt]:
+    def run(stmts: Sequence[ir.Stmt], path: str) -> Sequence[ir.Stmt]:
         try:
-            return f(stmts, path, parser)
+            return f(stmts, path)
         except CompileError as e:
             if e.diagnostic is None:
                 raise
@@ -45,11 +45,11 @@ def _each_body(program: FlatProgram, f: _StmtPass, diags: Diagnostics) -> FlatPr
         for a in c.actions:
             if a not in seen and a.body is not None:
                 seen.add(a)
-                a.body = ir.Block(a.span, tuple(run((a.body,), a.name, False)))
+                a.body = ir.Block(a.span, tuple(run((a.body,), a.name)))
         path = c.decl.name
-        made[c] = dataclasses.replace(c, body=tuple(run(c.body, path, False)))
+        made[c] = dataclasses.replace(c, body=tuple(run(c.body, path)))
     for s in program.parser.states:
-        s.body = list(run(s.body, s.name, True))
+        s.body = list(run(s.body, s.name))
     return dataclasses.replace(
         program,
         verify=made[program.verify],
@@ -64,14 +64,12 @@ def unroll_loops(program: FlatProgram, diags: Diagnostics) -> FlatProgram:
     """Unroll loops whose bounds are known."""
     labels = itertools.count(_max_label(program) + 1)
     unroller = Unroller(diags, lambda: next(labels))
-    return _each_body(program, lambda s, _path, _parser: unroller.run(s), diags)
+    return _each_body(program, lambda s, _path: unroller.run(s), diags)
 
 
 def lower_statements(program: FlatProgram, diags: Diagnostics) -> FlatProgram:
     """Split assignments of structs, spell out comparisons, turn value switches into ifs."""
-    return _each_body(
-        program, lambda s, path, parser: Lowerer(program.names, path, parser=parser).run(s), diags
-    )
+    return _each_body(program, lambda s, path: Lowerer(program.names, path, diags).run(s), diags)
 
 
 #: Name and function of every pass, in order.

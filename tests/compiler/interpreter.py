@@ -34,6 +34,8 @@ class Machine:
         self.fields[header, field] = value
 
     def value(self, j: Any, data: list[int]) -> int:
+        kind: str
+        v: Any
         kind, v = j["type"], j["value"]
         if kind == "hexstr":
             return int(v, 16)
@@ -42,7 +44,7 @@ class Machine:
         if kind == "field":
             return self.get(v[0], v[1])
         if kind in ("runtime_data", "local"):
-            return data[v]
+            return data[int(v)]
         assert kind == "expression", j
         if "type" in v:
             return self.value(v, data)

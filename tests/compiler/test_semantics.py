@@ -24,6 +24,17 @@ VARS: dict[str, list[str]] = {
     "bool": [],
 }
 FIELDS = "bit<8> a; bit<8> b; bit<16> c; bit<16> d; int<8> s; int<8> t; bit<3> n; bit<5> pad;"
+CASTS = {
+    "bit<8>": ["bit<16>", "int<8>", "bit<3>"],
+    "bit<16>": ["bit<8>", "bit<3>"],
+    "int<8>": ["bit<8>"],
+    "bit<3>": ["bit<8>", "bit<16>"],
+}
+SETTINGS = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 WIDTH = {"bit<8>": 8, "bit<16>": 16, "int<8>": 8, "bit<3>": 3}
 
 
@@ -41,7 +52,8 @@ def expressions(draw: st.DrawFn, t: str, depth: int) -> str:
     """Text of an expression of type `t`; variables are written ``{a}``."""
     if depth == 0 or draw(st.integers(0, 4)) == 0:
         names = VARS[t]
-        if names and draw(st.booleans()):
+        coin = draw(st.integers(0, 1))
+        if names and coin:
             return "{" + draw(st.sampled_from(names)) + "}"
         if t == "bool":
             return draw(st.sampled_from(["true", "false"]))
@@ -78,12 +90,7 @@ def expressions(draw: st.DrawFn, t: str, depth: int) -> str:
     if form == "slice":
         low = draw(st.integers(0, 16 - WIDTH[t]))
         return f"({sub('bit<16>')}[{low + WIDTH[t] - 1}:{low}])"
-    sources = {
-        "bit<8>": ["bit<16>", "int<8>", "bit<3>"],
-        "bit<16>": ["bit<8>", "bit<3>"],
-        "int<8>": ["bit<8>"],
-    }
-    return f"(({t}){sub(draw(st.sampled_from(sources.get(t, ['bit<8>', 'bit<16>']))))})"
+    return f"(({t}){sub(draw(st.sampled_from(CASTS[t])))})"
 
 
 def folded(text: str, t: str) -> int:
@@ -99,9 +106,7 @@ def folded(text: str, t: str) -> int:
 
 @pytest.mark.parametrize("t", ["bit<8>", "bit<16>", "int<8>", "bit<3>", "bool"])
 @given(data=st.data())
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@SETTINGS
 def test_expression(t: str, data: st.DataObject) -> None:
     text = data.draw(expressions(t, 4))
     types = {name: x for x, names in VARS.items() for name in names}
@@ -119,19 +124,18 @@ def test_expression(t: str, data: st.DataObject) -> None:
     assert machine.get("scalars", "userMetadata.r") == expected, text
 
 
-def run(body: str, *, locals: str = "", meta: str = "bit<32> r; bit<32> q;", **fields: int) -> Machine:
+def run(body: str, *, locals: str = "", meta: str = "bit<32> r; bit<32> q;", a: int = 0) -> Machine:
     """Machine after an action with `body` has run."""
     result = small("act();", meta=meta, locals=f"{locals} action act() {{ {body} }}")
     assert result.json is not None, result.diags.render()
     machine = Machine(result.json)
-    for name, value in fields.items():
-        machine.set("h", name, value)
+    machine.set("h", "a", a)
     machine.run("In.act")
     return machine
 
 
-def result_of(body: str, **kwargs: int) -> int:
-    return run(body, **kwargs).get("scalars", "userMetadata.r")
+def result_of(body: str, a: int = 0) -> int:
+    return run(body, a=a).get("scalars", "userMetadata.r")
 
 
 @pytest.mark.parametrize("a", range(6))
