@@ -82,6 +82,9 @@ def build_parser() -> argparse.ArgumentParser:
     p.add_argument("--list-stages", action="store_true", help="list the stages and stop")
     p.add_argument("--Werror", action="store_true", help="treat warnings as errors")
     p.add_argument("--Wdisable", action="store_true", help="show no warnings")
+    p.add_argument(
+        "--emit-externs", action="store_true", help="pass externs v1model does not have on to the target"
+    )
     p.add_argument("--maxErrorCount", type=int, default=20, metavar="N", help="give up after N errors")
     p.add_argument("-v", "--version", action="store_true", help="show the version and stop")
     return p
@@ -128,7 +131,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _bad(problem)
     if not os.path.isfile(args.source):
         return _bad(f"{args.source}: no such file")
-    options = Options(args.include, getattr(args, "macros", None) or [], max(1, args.maxErrorCount))
+    options = Options(
+        args.include, getattr(args, "macros", None) or [], max(1, args.maxErrorCount), args.emit_externs
+    )
     if args.preprocess_only:
         return _preprocess_only(args.source, options)
     return _run(args, options, infos, entries)

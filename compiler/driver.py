@@ -31,6 +31,8 @@ class Options:
     macros: Sequence[tuple[str, str]] = ()
     #: Give up after this many errors.
     max_errors: int = 20
+    #: Pass externs that v1model does not have on to the target.
+    emit_externs: bool = False
 
 
 @dataclass(slots=True)
@@ -108,7 +110,7 @@ def _compile(
         for stage, run in PASSES:
             flat = run(flat, diags)
             done(stage, flat)
-        json = emit_bmv2(flat, diags, name)
+        json = emit_bmv2(flat, diags, name, emit_externs=options.emit_externs)
         diags.check()
         result.flat, result.json = flat, json
     except CompileError as e:

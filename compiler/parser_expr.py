@@ -242,7 +242,10 @@ class ExprParser(ParserBase):
         nxt = self.tok
         if nxt.kind in ("ID", "INT") and not nxt.space and nxt.line == t.end_line and nxt.col == t.end_col:
             raise fail("E003", f"malformed number '{t.text}{nxt.text}'", t.span.to(nxt.span))
-        value, width, signed = parse_int(t.text)
+        try:
+            value, width, signed = parse_int(t.text)
+        except ValueError:
+            raise fail("E003", f"malformed number '{t.text}'", t.span) from None
         return ast.Int(t.span, value, width, signed, t.text)
 
     def _braces(self) -> ast.Expr:

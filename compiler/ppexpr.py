@@ -57,7 +57,10 @@ class _Reader:
         t = self.toks[self.i]
         self.i += 1
         if t.kind == "INT":
-            return parse_int(t.text)[0]
+            try:
+                return parse_int(t.text)[0]
+            except ValueError:
+                raise fail("E002", f"malformed number '{t.text}' in #if", t.span) from None
         if t.text == "!":
             return int(not self.unary())
         if t.text == "-":

@@ -28,7 +28,9 @@ COMPILER = "https://github.com/p4lang/p4c"
 class Emitter:
     """State of one emission: ids, names, and the lists of the JSON."""
 
-    def __init__(self, program: FlatProgram, diags: Diagnostics) -> None:
+    def __init__(self, program: FlatProgram, diags: Diagnostics, *, emit_externs: bool = False) -> None:
+        self.emit_externs = emit_externs
+        self.extern_instances: list[Json] = []
         self.program = program
         self.diags = diags
         self.layout = Layout(program.headers, program.meta, program.std)
@@ -314,7 +316,7 @@ class Emitter:
             "pipelines": pipelines,
             "checksums": self.checksums,
             "force_arith": [],
-            "extern_instances": [],
+            "extern_instances": self.extern_instances,
             "field_aliases": layout.aliases,
         }
 
@@ -332,9 +334,11 @@ def _flat(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
     return [x for s in stmts for x in (_flat(s.items) if isinstance(s, ir.Block) else [s])]
 
 
-def emit_bmv2(program: FlatProgram, diags: Diagnostics, source_name: str) -> Json:
-    """BMv2 JSON, as a dictionary, of a lowered program."""
-    j = Emitter(program, diags).emit()
+def emit_bmv2(
+    program: FlatProgram, diags: Diagnostics, source_name: str, *, emit_externs: bool = False
+) -> Json:
+    """BMv2 JSON, as a dictionary, of a lowered program; `emit_externs` passes unknown externs on."""
+    j = Emitter(program, diags, emit_externs=emit_externs).emit()
     j["program"] = source_name
     j["__meta__"] = {"version": list(VERSION), "compiler": COMPILER}
     return j

@@ -40,6 +40,9 @@ class ExternEmitter:
             return self._method(s, target, a)
         assert isinstance(target, ir.ExternFunction)
         handler = getattr(self, f"_fn_{target.decl.name}", None)
+        if handler is None and self.top.emit_externs:
+            args = [a.simple(x) for x in s.call.args if x is not None]
+            return primitive(target.decl.name, args, s.span)
         if handler is None:
             raise fail("E040", f"extern function {target.decl.name} is not supported by the target", s.span)
         result: Json | None = handler(s, a)
@@ -74,6 +77,9 @@ class ExternEmitter:
             return primitive(
                 "register_write", [_ref("register_array", inst), a.simple(args[0]), a.simple(args[1])], s.span
             )
+        if self.top.emit_externs:
+            operands = [a.simple(x) for x in args]
+            return primitive(f"_{kind}_{name}", [_ref("extern", inst), *operands], s.span)
         raise fail("E040", f"{kind}.{name}() is not supported by the target", s.span)
 
     def _where(self, s: ir.CallStmt, block: str, what: str) -> None:
@@ -222,8 +228,25 @@ class ExternEmitter:
         handler = getattr(self, f"_inst_{t.decl.name}", None)
         if handler is not None:
             handler(inst, t)
+        elif self.top.emit_externs:
+            self.top.extern_instances.append(self._generic(inst))
         elif t.decl.name not in ("action_profile", "action_selector"):
             raise fail("E040", f"extern {t.decl.name} is not supported by the target", inst.span)
+
+    def _generic(self, inst: ir.Instance) -> Json:
+        """Instance of an extern that the target is told about, with its constructor arguments."""
+        assert isinstance(inst.ctor, ir.MethodDecl) and isinstance(inst.type, ExternType)
+        attributes: list[Json] = []
+        for p, arg in zip(inst.ctor.params, inst.args, strict=True):
+            if isinstance(arg, ir.Lit) and isinstance(arg.value, str):
+                attributes.append({"name": p.name, "type": "string", "value": arg.value})
+            elif arg is not None:
+                attributes.append(
+                    {"name": p.name, "type": "hexstr", "value": self.top.exprs.value(arg)["value"]}
+                )
+        name = inst.type.decl.name
+        index = len(self.top.extern_instances)
+        return {"name": inst.name, "id": index, "type": name, "attribute_values": attributes}
 
     def _size(self, inst: ir.Instance, i: int = 0) -> int:
         a = inst.args[i]

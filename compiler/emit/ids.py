@@ -45,6 +45,7 @@ class SymbolTable:
     def __init__(self, diags: Diagnostics) -> None:
         self.diags = diags
         self._ids: dict[str, dict[str, int | None]] = {}
+        self._spans: dict[tuple[str, str], Span] = {}
         self._taken: set[int] = set()
         self._names: set[str] = set()
         self._suffixes: dict[tuple[str, ...], int] = {}
@@ -52,7 +53,17 @@ class SymbolTable:
     def add(self, kind: str, name: str, annos: Annotations, span: Span) -> None:
         group = self._ids.setdefault(kind, {})
         if name in group:
+            first = self._spans[kind, name]
+            if kind in ("action", "table") and (first.file, first.line, first.col) != (
+                span.file,
+                span.line,
+                span.col,
+            ):
+                raise fail(
+                    "E050", f"two {kind}s have the control-plane name '{name}'", span, hint="give one a @name"
+                )
             return
+        self._spans[kind, name] = span
         group[name] = self._explicit(kind, annos, span)
         if name not in self._names:
             self._names.add(name)

@@ -518,7 +518,8 @@ def _pairs(a: object) -> Iterator[tuple[str, str | int]]:
                 yield k, e.value
         return
     for k, t in an.key_values(a):
-        yield k, string_value(t.text) if t.kind == "STR" else parse_int(t.text)[0]
+        if t.kind in ("STR", "INT"):
+            yield k, string_value(t.text) if t.kind == "STR" else parse_int(t.text)[0]
 
 
 def _flattened(t: Struct, prefix: str, outer: Annotations) -> Iterator[tuple[str, Type, Annotations]]:
