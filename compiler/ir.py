@@ -70,12 +70,14 @@ class Function(Decl):
     params: tuple[VarSym, ...]
     ret: Type
     body: Block | None = None
+    used: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Action(Decl):
     params: tuple[VarSym, ...]
     body: Block | None = None
+    used: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +139,7 @@ class Table(Decl):
     entries_const: bool = False
     size: int | None = None
     props: dict[str, Property] = field(default_factory=dict)
+    used: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .. import annos as an
 from .. import ast, ir
 from ..diag import CompileError, Diagnostics, fail
 from ..source import NO_SPAN, Span
@@ -154,6 +155,8 @@ class CheckerBase:
         self.ret: Type | None = None
         self.loops = 0
         self.lookahead_type: Type | None = None
+        #: Declarations that a user would want to hear about if nothing uses them.
+        self.watched: list[tuple[str, ir.VarSym | ir.Action | ir.Table | ir.Function | ir.Instance]] = []
 
     # -- scopes --------------------------------------------------------------------------------
 
@@ -193,6 +196,15 @@ class CheckerBase:
             scope = scope.parent
         close = get_close_matches(name, sorted(names), n=1, cutoff=0.75)
         return f"did you mean '{close[0]}'?" if close else None
+
+    def warn_unused(self) -> None:
+        """Warnings for declarations that nothing uses, in the order of the source."""
+        for what, d in self.watched:
+            if d.used or d.name.startswith("_"):
+                continue
+            quiet = an.find(d.annos, "noWarn")
+            if quiet is None or an.string_arg(quiet) != "unused":
+                self.diags.warning("W101", f"{what} '{d.name}' is never used", d.span)
 
     def report(self, error: CompileError) -> None:
         """Note an error that was raised, and go on."""

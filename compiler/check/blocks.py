@@ -158,6 +158,7 @@ class BlockChecker(TableChecker):
             init = None if d.init is None else self.value(d.init, t, f"for '{d.name}'")
             sym = ir.VarSym(d.name, d.name_span, d.annos, t, "local", "", init)
             self.declare(d.name, sym, d.name_span)
+            self.watched.append(("variable", sym))
             return sym
         if isinstance(d, ast.Instance):
             inst = self.instance(d)
@@ -169,10 +170,12 @@ class BlockChecker(TableChecker):
         if isinstance(d, ast.ActionDecl):
             action = self.action(d)
             self.declare(d.name, action, d.name_span)
+            self.watched.append(("action", action))
             return action
         if isinstance(d, ast.TableDecl):
             table = self.table(d)
             self.declare(d.name, table, d.name_span)
+            self.watched.append(("table", table))
             return table
         if isinstance(d, ast.ValueSet):
             vs = self._value_set(d)

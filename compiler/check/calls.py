@@ -87,6 +87,7 @@ class CallChecker(ExprChecker):
                     )
                 if e.args:
                     raise fail("E021", "apply() of a table takes no arguments", e.span)
+                sym.used = True
                 if self.place != "control":
                     raise fail(
                         "E030",
@@ -158,6 +159,7 @@ class CallChecker(ExprChecker):
         typed, ret = self._infer(tparams, decl.params, decl.ret, sub, args, e.span, fs.name, want)
         targs = tuple(sub[v] or DONT_CARE for v in tparams)
         if isinstance(decl, ir.Function):
+            decl.used = True
             return ir.Call(e.span, ret, ir.CallFunction(decl), typed, targs)
         if fs.name == "static_assert":
             return self._static_assert(e, typed)
@@ -365,6 +367,7 @@ class CallChecker(ExprChecker):
     def _action_call(self, e: ast.Call, action: ir.Action) -> ir.Expr:
         if self.place not in ("control", "action"):
             raise fail("E030", f"actions cannot be called from {self.where()}", e.span)
+        action.used = True
         args = self.bind(action.params, e.args, e.span, action.name)
         typed: list[ir.Expr | None] = []
         for p, a in zip(action.params, args, strict=True):

@@ -55,6 +55,7 @@ class ProgramChecker(BlockChecker):
                     self.globals.names[d.name] = TypeSym(BROKEN, d.name_span)
                 self.scope = self.globals
                 self.place, self.ret, self.loops = "top", None, 0
+        self.warn_unused()
         main = self.globals.find("main")
         if not isinstance(main, ir.Instance):
             main = None

@@ -94,6 +94,7 @@ class StmtChecker(CallChecker):
             init = None if d.init is None else self.value(d.init, t, f"for '{d.name}'")
             sym = ir.VarSym(d.name, d.name_span, d.annos, t)
             self.declare(d.name, sym, d.name_span)
+            self.watched.append(("variable", sym))
             return ir.Declare(d.span, sym, init)
         if isinstance(d, ast.Const):
             self.const(d)

@@ -82,6 +82,7 @@ class TableChecker(StmtChecker):
         sym = self.lookup(name, span, rooted)
         if not isinstance(sym, ir.Action):
             raise fail("E013", f"'{name}' is not an action", span)
+        sym.used = True
         return sym
 
     def _actions(self, t: ir.Table, d: ast.TableDecl, props: dict[str, ast.Property]) -> None:

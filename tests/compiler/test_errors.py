@@ -11,7 +11,7 @@ import pytest
 
 from compiler.diag import CODES, CompileError, Diagnostics
 from compiler.emit.p4info import P4InfoBuilder
-from tests.compiler.support import ERRORS, REPO, compiled, small
+from tests.compiler.support import ERRORS, PROGRAMS, REPO, compiled, small
 
 _MARK = re.compile(r"//\s*(E\d+): (.*?)\s*$")
 
@@ -81,3 +81,23 @@ def test_warnings_do_not_fail() -> None:
 def test_many_errors_stop_early() -> None:
     result = small("x = 1;" * 3 + "".join(f"y{i} = 1;" for i in range(40)))
     assert result.diags.error_count == result.diags.max_errors
+
+
+def test_unused_declarations_are_warned_of() -> None:
+    locals = (
+        'action nobody() { } @noWarn("unused") action hushed() { } table idle { actions = { NoAction; } }'
+    )
+    result = small("bit<8> spare; bit<8> kept = 1; hdr.h.a = kept;", locals=locals)
+    assert result.ok
+    assert [(d.code, d.message.split("'")[1]) for d in result.diags.items] == [
+        ("W101", "nobody"),
+        ("W101", "idle"),
+        ("W101", "spare"),
+    ]
+
+
+def test_project_programs_compile_without_warnings() -> None:
+    for path in PROGRAMS:
+        result = compiled(path)
+        assert result.ok
+        assert not result.diags.items, result.diags.render()
