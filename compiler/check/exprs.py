@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import annos as an
 from .. import ast, ir
-from ..diag import CompileError, fail
+from ..diag import fail
 from ..source import Span
 from ..types import (
     BOOL,
@@ -18,7 +17,6 @@ from ..types import (
     Bits,
     Enum,
     ListType,
-    NewType,
     SerEnum,
     SetType,
     Stack,
@@ -27,17 +25,13 @@ from ..types import (
     Tuple,
     Type,
     base_type,
-    width_of,
 )
 from .base import BlockSym, ExternSym, FunctionSet, GenericSym, TypeSym, kind_of
-from .convert import Converter
 from .fold import as_int, fold, is_const
-
-_ARITH = frozenset({"+", "-", "*", "/", "%", "&", "|", "^", "|+|", "|-|"})
-_COMPARE = frozenset({"<", "<=", ">", ">="})
+from .operators import OperatorChecker
 
 
-class ExprChecker(Converter):
+class ExprChecker(OperatorChecker):
     """Expressions: :meth:`expr` types one, with the type wanted of it where that helps."""
 
     def expr(self, e: ast.Expr, want: Type | None = None) -> ir.Expr:
@@ -270,139 +264,6 @@ class ExprChecker(Converter):
         right = self.expr(e.right)
         return self.binary(op, left, right, e.span)
 
-    def binary(self, op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-        """Typed ``left op right``, for operators other than && and ||."""
-        if left.type is BROKEN or right.type is BROKEN:
-            return ir.Lit(span, BROKEN, 0)
-        if op in ("<<", ">>"):
-            return self._shift(op, left, right, span)
-        if op == "++":
-            return self._concat(left, right, span)
-        if op in ("==", "!="):
-            return self._equality(op, left, right, span)
-        left, right = self._same_numbers(op, left, right, span)
-        t = left.type
-        if op in _COMPARE:
-            return fold(ir.Binary(span, BOOL, op, left, right))
-        if op in ("|+|", "|-|") and t == INT:
-            raise fail("E020", f"'{op}' needs numbers with a width", span)
-        if op in ("/", "%"):
-            if isinstance(t, Bits) and t.signed:
-                raise fail("E020", f"'{op}' is not defined on {t}", span)
-            if as_int(right) == 0:
-                raise fail("E026", "division by zero", right.span)
-            divisor = as_int(right)
-            known = as_int(left) is not None and divisor is not None
-            if not known and as_int(left) != 0 and (divisor is None or divisor & (divisor - 1)):
-                raise fail(
-                    "E040",
-                    f"'{op}' at run time is not supported by the target",
-                    span,
-                    hint="only powers of two known at compile time are",
-                )
-            if not known and divisor is not None and divisor < 0:
-                raise fail("E026", f"'{op}' is not defined on negative numbers", span)
-            if t == INT and min(as_int(left) or 0, as_int(right) or 0) < 0:
-                raise fail("E026", f"'{op}' is not defined on negative numbers", span)
-        elif op in ("&", "|", "^") and t == INT and (as_int(left) is None or as_int(right) is None):
-            raise fail("E020", f"'{op}' needs numbers with a width", span)
-        elif op not in _ARITH:
-            raise fail("E004", f"unknown operator '{op}'", span)
-        return fold(ir.Binary(span, t, op, left, right))
-
-    def _same_numbers(self, op: str, left: ir.Expr, right: ir.Expr, span: Span) -> tuple[ir.Expr, ir.Expr]:
-        if isinstance(left.type, SerEnum):
-            left = self.coerce(left, left.type.underlying)
-        if isinstance(right.type, SerEnum):
-            right = self.coerce(right, right.type.underlying)
-        lt, rt = left.type, right.type
-        for side in (left, right):
-            if not isinstance(side.type, Bits) and side.type != INT:
-                raise fail("E020", f"'{op}' needs numbers, found {side.type}", side.span)
-        if lt == INT and isinstance(rt, Bits):
-            left = self.coerce(left, rt)
-        elif rt == INT and isinstance(lt, Bits):
-            right = self.coerce(right, lt)
-        elif lt != rt:
-            raise fail(
-                "E020",
-                f"'{op}' needs operands of the same type, found {lt} and {rt}",
-                span,
-                hint="cast one of them",
-            )
-        return left, right
-
-    def _shift(self, op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-        if isinstance(left.type, SerEnum):
-            left = self.coerce(left, left.type.underlying)
-        if isinstance(right.type, SerEnum):
-            right = self.coerce(right, right.type.underlying)
-        lt, rt = left.type, right.type
-        if not isinstance(lt, Bits) and lt != INT:
-            raise fail("E020", f"'{op}' needs a number, found {lt}", left.span)
-        amount = as_int(right)
-        if amount is not None and amount < 0:
-            raise fail("E026", "a shift amount cannot be negative", right.span)
-        if (
-            rt != INT
-            and not (isinstance(rt, Bits) and not rt.signed)
-            and not (amount is not None and isinstance(rt, Bits))
-        ):
-            raise fail("E020", f"a shift amount must be bit<W>, found {rt}", right.span)
-        if lt == INT and amount is None:
-            raise fail(
-                "E022",
-                "the width of the shifted number is not known",
-                left.span,
-                hint="give it a width, for example 32w1",
-            )
-        if isinstance(lt, Bits) and amount is not None and amount >= lt.width:
-            self.diags.warning("W102", f"shift by {amount} leaves nothing of {lt}", span)
-        return fold(ir.Binary(span, lt, op, left, right))
-
-    def _concat(self, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-        if left.type == STRING and right.type == STRING:
-            return fold(ir.Binary(span, STRING, "++", left, right))
-        sides = []
-        for side in (left, right):
-            if isinstance(side.type, SerEnum):
-                side = self.coerce(side, side.type.underlying)
-            if not isinstance(side.type, Bits):
-                raise fail(
-                    "E020",
-                    f"'++' needs bit<W> or int<W>, found {side.type}",
-                    side.span,
-                    hint="give the number a width" if side.type == INT else None,
-                )
-            sides.append(side)
-        a, b = sides[0].type, sides[1].type
-        assert isinstance(a, Bits) and isinstance(b, Bits)
-        return fold(ir.Binary(span, Bits(a.width + b.width, a.signed), "++", sides[0], sides[1]))
-
-    def _equality(self, op: str, left: ir.Expr, right: ir.Expr, span: Span) -> ir.Expr:
-        lt, rt = left.type, right.type
-        if lt != rt:
-            if isinstance(lt, Bits) and (rt == INT or isinstance(rt, SerEnum)):
-                right = self.coerce(right, lt)
-            elif isinstance(rt, Bits) and (lt == INT or isinstance(lt, SerEnum)):
-                left = self.coerce(left, rt)
-            elif isinstance(right, (ir.Aggregate, ir.InvalidHeader)):
-                right = self.coerce(right, lt)
-            elif isinstance(left, (ir.Aggregate, ir.InvalidHeader)):
-                left = self.coerce(left, rt)
-            elif isinstance(lt, SerEnum) and rt == INT:
-                left = self.coerce(left, lt.underlying)
-                right = self.coerce(right, lt.underlying)
-            elif isinstance(rt, SerEnum) and lt == INT:
-                right = self.coerce(right, rt.underlying)
-                left = self.coerce(left, rt.underlying)
-            else:
-                raise fail("E020", f"'{op}' compares values of the same type, found {lt} and {rt}", span)
-        t = base_type(left.type)
-        if not _comparable(t):
-            raise fail("E020", f"values of type {left.type} cannot be compared", span)
-        return fold(ir.Binary(span, BOOL, op, left, right))
-
     def _ternary(self, e: ast.Ternary, want: Type | None) -> ir.Expr:
         cond = self.condition(e.cond)
         yes = self.expr(e.yes, want)
@@ -533,56 +394,6 @@ class ExprChecker(Converter):
             return
         raise fail("E024", f"this is no variable and cannot be {what}", e.span)
 
-    # -- names of keys -------------------------------------------------------------------------
-
-    def key_name(self, e: ast.Expr) -> str | None:
-        """Control-plane name that a key has by itself; None if it needs ``@name``."""
-        if isinstance(e, ast.Name):
-            return ("." if e.rooted else "") + e.name
-        if isinstance(e, ast.Member):
-            return self._member_key_name(e)
-        if isinstance(e, ast.Call) and not e.args and isinstance(e.target, ast.Member):
-            base = self.key_name(e.target.base)
-            return f"{base}.$valid$" if base is not None and e.target.name == "isValid" else None
-        if isinstance(e, ast.Int):
-            return _shown_int(e)
-        parts: tuple[str | None, ...] = ()
-        shape = ""
-        if isinstance(e, ast.Index):
-            parts, shape = (self.key_name(e.base), self._const_name(e.index)), "{}[{}]"
-        elif isinstance(e, ast.Slice) and not e.plus:
-            parts = (self.key_name(e.base), self._const_name(e.hi), self._const_name(e.lo))
-            shape = "{}[{}:{}]"
-        elif isinstance(e, ast.Binary) and e.op == "&":
-            parts, shape = (self.key_name(e.left), self.key_name(e.right)), "{} & {}"
-        if not shape or None in parts:
-            return None
-        return shape.format(*parts)
-
-    def _const_name(self, e: ast.Expr) -> str | None:
-        if isinstance(e, ast.Int):
-            return _shown_int(e)
-        try:
-            value = as_int(self.expr(e))
-        except CompileError:
-            return None
-        return self.key_name(e) if value is None else str(value)
-
-    def _member_key_name(self, e: ast.Member) -> str | None:
-        name = e.name
-        try:
-            base_type_ = self.expr(e.base).type
-        except CompileError:
-            return None
-        if isinstance(base_type_, Struct):
-            f = base_type_.find(name)
-            if f is not None:
-                name = an.external_name(name, f.annos)
-        if name.startswith("."):
-            return name[1:]
-        base = self.key_name(e.base)
-        return None if base is None else f"{base}.{name}"
-
     # -- calls ---------------------------------------------------------------------------------
 
     def call(self, e: ast.Call, want: Type | None) -> ir.Expr:
@@ -590,18 +401,6 @@ class ExprChecker(Converter):
 
     def _call(self, e: ast.Call, want: Type | None) -> ir.Expr:
         return self.call(e, want)
-
-
-def _shown_int(e: ast.Int) -> str:
-    lead = e.text.replace("_", "").lower()
-    body = lead.split("w")[-1].split("s")[-1] if e.width is not None else lead
-    if body.startswith("0x"):
-        return f"0x{e.value:x}"
-    if body.startswith("0b"):
-        return f"0b{e.value:b}"
-    if body.startswith("0o"):
-        return f"0o{e.value:o}"
-    return str(e.value)
 
 
 def _respan(e: ir.Expr, span: Span) -> ir.Expr:
@@ -613,20 +412,6 @@ def _respan(e: ir.Expr, span: Span) -> ir.Expr:
     if isinstance(e, ir.Aggregate):
         return ir.Aggregate(span, e.type, e.items)
     return e
-
-
-def _comparable(t: Type) -> bool:
-    if isinstance(t, (Bits, Enum, SerEnum)) or t in (BOOL, ERROR, INT, STRING):
-        return True
-    if isinstance(t, NewType):
-        return _comparable(t.underlying)
-    if isinstance(t, Struct):
-        return t.kind != "unknown" and all(_comparable(base_type(f.type)) for f in t.fields)
-    if isinstance(t, Stack):
-        return _comparable(t.elem)
-    if isinstance(t, Tuple):
-        return all(_comparable(base_type(x)) for x in t.elems)
-    return width_of(t) is not None
 
 
 def _similar_member(t: Type, name: str) -> str | None:

@@ -19,8 +19,9 @@ from ..diag import Diagnostics, fail
 from ..mid.flat import FlatControl, FlatProgram
 from ..mid.tree import stmt_exprs, walk, walk_stmts
 from ..source import Span
-from ..types import BOOL, Bits, Enum, ExternType, SerEnum, Struct, Tuple, Type, base_type
+from ..types import Bits, Enum, ExternType, SerEnum, Struct, Tuple, Type, base_type
 from .ids import SymbolTable, field_ids
+from .p4entries import EntryBuilder, constant
 from .p4types import TypeSpecs, add_annotations, add_doc, control_width, padded, type_name
 from .tables import DEFAULT_SIZE
 
@@ -47,7 +48,6 @@ _EXTERNS = {
     "action_selector": "action_profile",
 }
 _PROFILE_ANNOS = frozenset({"max_group_size", "selector_size_semantics", "max_member_weight"})
-_PRIORITY_KINDS = frozenset({"ternary", "range", "optional"})
 
 
 class P4InfoBuilder:
@@ -190,7 +190,7 @@ class P4InfoBuilder:
             explicit = an.find(p.annos, "id")
             m.initial_default_action.arguments.add(
                 param_id=an.int_arg(explicit) if explicit is not None else i,
-                value=padded(self._number(a), control_width(base_type(p.type)) or 1),
+                value=padded(constant(a), control_width(base_type(p.type)) or 1),
             )
 
     def _match_field(self, m: p4i.Table, t: ir.Table, k: ir.Key, i: int) -> None:
@@ -432,79 +432,9 @@ class P4InfoBuilder:
                 best[a.name] = a
         return list(best.values())
 
-    # -- entries -------------------------------------------------------------------------------
-
-    def _number(self, e: ir.Expr) -> int:
-        if isinstance(e, ir.EnumLit) and isinstance(base_type(e.type), Enum):
-            t = base_type(e.type)
-            assert isinstance(t, Enum)
-            return t.members.index(e.name)
-        n = as_int(e)
-        if n is None:
-            raise fail("E025", "this must be known at compile time", e.span)
-        return n
-
     def entries(self) -> p4r.WriteRequest:
         """Static entries; call :meth:`build` first."""
-        request = p4r.WriteRequest()
-        for c in self.program.controls:
-            for t in c.tables:
-                if an.is_hidden(t.annos) or not t.entries:
-                    continue
-                ranked = any(k.match_kind in _PRIORITY_KINDS for k in t.keys)
-                for i, e in enumerate(t.entries):
-                    update = request.updates.add(type=p4r.Update.INSERT)
-                    entry = update.entity.table_entry
-                    entry.table_id = self.symbols.id("table", t.name)
-                    for fid, (k, key) in enumerate(zip(e.keys, t.keys, strict=True), 1):
-                        self._entry_key(entry, fid, k, key)
-                    entry.action.action.action_id = self.symbols.id("action", e.call.action.name)
-                    for pid, (p, a) in enumerate(zip(e.call.action.params, e.call.args, strict=True), 1):
-                        if a is not None:
-                            entry.action.action.params.add(
-                                param_id=pid,
-                                value=padded(self._number(a), control_width(base_type(p.type)) or 1),
-                            )
-                    entry.is_const = t.entries_const or e.const
-                    if ranked:
-                        entry.priority = len(t.entries) - i if t.entries_const else (e.priority or 1)
-        return request
-
-    def _entry_key(self, entry: p4r.TableEntry, fid: int, k: ir.Expr, key: ir.Key) -> None:
-        t = base_type(key.expr.type)
-        width = 1 if t == BOOL else control_width(t) or 32
-        ones = (1 << width) - 1
-        if isinstance(k, ir.AnyKey):
-            return
-        if isinstance(k, ir.MaskKey):
-            value, mask = self._number(k.value) & ones, self._number(k.mask) & ones
-            value &= mask
-            if mask == 0:
-                return
-        else:
-            mask = ones
-            value = 0 if isinstance(k, ir.RangeKey) else self._number(k) & ones
-        kind = key.match_kind
-        if kind == "range":
-            lo, hi = (
-                (self._number(k.lo) & ones, self._number(k.hi) & ones)
-                if isinstance(k, ir.RangeKey)
-                else (value, value)
-            )
-            if (lo, hi) == (0, ones):
-                return
-            m = entry.match.add(field_id=fid)
-            m.range.low, m.range.high = padded(lo, width), padded(hi, width)
-            return
-        m = entry.match.add(field_id=fid)
-        if kind == "exact":
-            m.exact.value = padded(value, width)
-        elif kind == "lpm":
-            m.lpm.value, m.lpm.prefix_len = padded(value, width), mask.bit_count()
-        elif kind == "ternary":
-            m.ternary.value, m.ternary.mask = padded(value, width), padded(mask, width)
-        elif kind == "optional":
-            m.optional.value = padded(value, width)
+        return EntryBuilder(self.program, self.symbols).build()
 
 
 def _pairs(a: object) -> Iterator[tuple[str, str | int]]:
