@@ -29,14 +29,20 @@ class Engine:
 
     def __init__(self) -> None:
         self.ffi, self.lib = native.load()
-        self._handle = self.lib.sw_engine_create()
-        if self._handle == self.ffi.NULL:
+        self._open: Any = self.lib.sw_engine_create()
+        if self._open == self.ffi.NULL:
             raise MemoryError("no memory for an engine")
         self.devices: list[Device] = []
         self._by_handle: dict[int, Device] = {}
         self._thread: threading.Thread | None = None
         self._reader: threading.Thread | None = None
         self._closing = False
+
+    @property
+    def _handle(self) -> Any:
+        if self._open is None:
+            raise DeviceError("FAILED_PRECONDITION", "the engine is closed")
+        return self._open
 
     def add_device(
         self,
@@ -55,6 +61,7 @@ class Engine:
         """Run the packet loop on its own thread, by the wall clock."""
         if self._thread is not None:
             raise DeviceError("FAILED_PRECONDITION", "the engine is running already")
+        check(self, self.lib.sw_engine_prepare(self._handle), "the packet loop can't start")
         self._thread = threading.Thread(target=self._run, name="packet-loop", daemon=True)
         self._thread.start()
 
@@ -89,15 +96,17 @@ class Engine:
 
     def close(self) -> None:
         """Stop and free everything. Devices can't be used afterwards."""
-        if self._handle is None:
+        if self._open is None:
             return
         self.stop()
         self._closing = True
         if self._reader is not None:
             self.lib.sw_engine_cancel_wait(self._handle)
             self._reader.join()
-        self.lib.sw_engine_destroy(self._handle)
-        self._handle = None
+        for device in self.devices:
+            device._forget()
+        self.lib.sw_engine_destroy(self._open)
+        self._open = None
 
     def __enter__(self) -> Engine:
         return self
@@ -152,8 +161,8 @@ class Device:
         config.cpu_port = native.NO_PORT if cpu_port is None else cpu_port
         config.drop_port, config.queues = drop_port, priority_queues
         config.seed, config.buffer_bytes = seed, buffer_bytes
-        self._handle = self._lib.sw_device_create(engine._handle, config)
-        if self._handle == self._ffi.NULL:
+        self._open: Any = self._lib.sw_device_create(engine._handle, config)
+        if self._open == self._ffi.NULL:
             raise DeviceError(
                 "INVALID_ARGUMENT", f"device {name!r} can't be made: check its ports and queues"
             )
@@ -165,6 +174,18 @@ class Device:
         self._clones: dict[int, tuple[list[tuple[int, int]], int]] = {}
         engine.devices.append(self)
         engine._by_handle[int(self._ffi.cast("uintptr_t", self._handle))] = self
+
+    @property
+    def _handle(self) -> Any:
+        if self._open is None:
+            raise DeviceError("FAILED_PRECONDITION", f"device {self._name!r} belongs to a closed engine")
+        return self._open
+
+    def _forget(self) -> None:
+        """The engine frees the device."""
+        with self._control:
+            self._open = None
+            self._pipeline = None
 
     @property
     def name(self) -> str:
@@ -397,7 +418,8 @@ class Device:
         """
         name = interface.encode() if interface is not None else self._ffi.NULL
         config = self._port_config(rate_bps, queue_bytes, delay_ns, frame_adjust)
-        status = self._lib.sw_port_add(self._handle, port, name, config)
+        with self._control:
+            status = self._lib.sw_port_add(self._handle, port, name, config)
         if status == native.EXISTS:
             raise DeviceError("ALREADY_EXISTS", f"device {self._name!r} has a port {port} already")
         if status == native.INVALID:

@@ -81,6 +81,14 @@ static int prepare(sw_engine *engine)
     return SW_OK;
 }
 
+SW_PUBLIC int sw_engine_prepare(sw_engine *engine)
+{
+    sw_lock(engine);
+    int rc = prepare(engine);
+    sw_unlock(engine);
+    return rc;
+}
+
 /* With the lock held: everything that is ready or due now. Returns the time of the next event. */
 static uint64_t turn(sw_engine *engine, const struct epoll_event *events, int count)
 {

@@ -588,6 +588,54 @@ def test_packet_in_queue_is_bounded(make_device: Callable[..., Device]) -> None:
     assert device.packet_in_drops() == 5000 - 4096
 
 
+def test_a_closed_engine_refuses(make_device: Callable[..., Device]) -> None:
+    b = base()
+    b.run("go", [forward_to(2)])
+    device = make_device(b.json())
+    device.engine.close()
+    device.engine.close()
+    calls: list[Callable[[], object]] = [
+        lambda: device.inject(1, frame()),
+        lambda: device.collect(1),
+        lambda: device.add_port(9),
+        lambda: device.load_pipeline(b.json()),
+        lambda: device.table_entries("tbl_go"),
+        lambda: device.stats(),
+        lambda: device.engine.run_until(5),
+        lambda: device.engine.start(),
+    ]
+    for refused in calls:
+        with pytest.raises(DeviceError) as error:
+            refused()
+        assert error.value.code == "FAILED_PRECONDITION"
+
+
+def test_memory_is_flat(make_device: Callable[..., Device]) -> None:
+    """Nothing is held once all has been collected, whatever way the packets took."""
+    b = base()
+    b.run(
+        "go",
+        [
+            assign(std("mcast_grp"), op("&", x("a"), const(1))),
+            assign(std("egress_spec"), x("b")),
+            call("clone_ingress_pkt_to_egress", const(1), const(1)),
+        ],
+    )
+    device = make_device(b.json())
+    for _ in range(30):
+        device.load_pipeline(b.json())
+        device.mcast_group_set(1, [(2, 0), (3, 0), (99, 0)])
+        device.clone_session_set(1, [(4, 0), (98, 0)])
+        for a in range(2):
+            for port in (2, 511, 77):
+                device.inject(1, frame(a=a, b=port))
+        for port in (2, 3, 4):
+            device.collect(port)
+        stats = device.stats()
+        assert stats["held_packets"] == 0
+        assert stats["held_bytes"] < 200_000
+
+
 def test_large_frames(make_device: Callable[..., Device]) -> None:
     b = base()
     b.run("go", [forward_to(2), assign(std("mcast_grp"), const(1))])

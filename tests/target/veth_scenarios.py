@@ -204,20 +204,20 @@ def pacing(work: Path) -> None:
     with Engine() as engine:
         device = engine.add_device("s1", 1, priority_queues=2)
         device.add_port(1, "s1")
-        device.add_port(2, "s2", rate_bps=1_000_000, queue_bytes=1 << 20)  # 125 bytes: 1 ms
+        device.add_port(2, "s2", rate_bps=200_000, queue_bytes=1 << 20)  # 125 bytes: 5 ms
         device.load_pipeline(program(priority=True))
         routes(device, [1, 2])
         host, far = Host(1), Host(2)
         engine.start()
         start = time.monotonic()
-        for i in range(300):
+        for i in range(80):
             host.send(frame(2, 125, i))
         host.send(frame(2, 125, 1000, src=1))
-        tags = [struct.unpack(">I", f[14:18])[0] for f in far.receive(301)]
+        tags = [struct.unpack(">I", f[14:18])[0] for f in far.receive(81)]
         elapsed = time.monotonic() - start - QUIET_S
-        assert elapsed > 0.29, elapsed
-        assert [t for t in tags if t != 1000] == list(range(300))
-        assert tags.index(1000) < 250
+        assert elapsed > 0.39, elapsed
+        assert [t for t in tags if t != 1000] == list(range(80))
+        assert tags.index(1000) < 79
         assert device.port_counters(2).queue_drops == (0, 0)
 
 

@@ -43,6 +43,9 @@ sw_engine *sw_engine_create(void);
 void sw_engine_destroy(sw_engine *engine);
 /* The text of the last SW_E_SYSTEM or load failure. Valid until the next failing call. */
 const char *sw_engine_error(const sw_engine *engine);
+/* What the packet loop needs of the system, so that failing shows before a thread is started. sw_engine_run does it
+ * too. */
+int sw_engine_prepare(sw_engine *engine);
 /* Runs the packet loop on the calling thread until sw_engine_stop. */
 int sw_engine_run(sw_engine *engine);
 void sw_engine_stop(sw_engine *engine);
