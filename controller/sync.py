@@ -7,6 +7,7 @@ An event loop runs in a thread of its own. Calls may come from any thread.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Collection, Coroutine, Iterable
@@ -23,6 +24,9 @@ from topologies import Link, Topology
 LAST_SECONDS = 10.0
 
 T = TypeVar("T")
+
+SIGNAL_SECONDS = 0.2
+"""Longest that Ctrl-C waits to be seen."""
 
 
 async def _cancel_all() -> None:
@@ -56,6 +60,9 @@ class Fabric:
         """Any coroutine of `self.controller`, to its end."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
+            # In slices: a signal may reach another thread, and then does not end a wait without limit.
+            while not future.done():
+                concurrent.futures.wait((future,), SIGNAL_SECONDS)
             return future.result()
         except BaseException:
             future.cancel()

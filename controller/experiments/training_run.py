@@ -209,6 +209,7 @@ def _processes(net: MininetFabric, hosts: Sequence[str], told: Path, directory: 
             running[name] = net.popen(
                 name, [sys.executable, "-m", "hosts.rank", str(told), name],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=Path(__file__).parents[2],
+                start_new_session=True,  # Ctrl-C is for us; we end them
             )  # fmt: skip
         yield running
         for process in running.values():
@@ -226,11 +227,13 @@ def _watch(
     running: Mapping[str, subprocess.Popen[bytes]], directory: Path, lead: Coordinator, loop: Any
 ) -> None:
     """Report a host process that ends before it has said anything."""
-    while any(p.poll() is None for p in running.values()):
-        for name, process in running.items():
-            if process.poll():
+    ended: dict[str, int | None] = {}
+    while None in ended.values() or not ended:
+        ended = {name: process.poll() for name, process in running.items()}
+        for name, status in ended.items():
+            if status:
                 lines = (directory / f"{name}.log").read_text(errors="replace").strip().splitlines()
-                why = lines[-1] if lines else f"exit status {process.returncode}"
+                why = lines[-1] if lines else f"exit status {status}"
                 loop.call_soon_threadsafe(lead.failed, f"{name}: {why}")
                 return
         threading.Event().wait(0.2)

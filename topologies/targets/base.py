@@ -98,7 +98,7 @@ class Target(abc.ABC):
         """Raises TargetError if this machine can't run the target."""
 
     def prepare(self, programs: Sequence[Path]) -> None:  # noqa: B027
-        """Told before `start` which BMv2 JSON files devices will be given, so that what takes long is done early."""
+        """Told before `start` which BMv2 JSON files devices will get: time to do what takes long."""
 
     @abc.abstractmethod
     def start(self, devices: Sequence[DeviceSettings], directory: Path) -> None:
