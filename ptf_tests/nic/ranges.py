@@ -76,6 +76,19 @@ class NewOwnerStartsAfresh(NicTest):
         self.expect_state(received=5 * MTU)
 
 
+class FirstPacketBeyondTheWindow(NicTest):
+    """A new owner whose first packet is dropped beyond the window has an empty scoreboard all the same."""
+
+    def runTest(self) -> None:
+        self.expect_delivered(self.data(0), MTU)
+        self.expect_delivered(self.data(2 * MTU), MTU)
+        new = wire.queue_pair(SLOT, OWNER + 1, FLOW)
+        self.expect_dropped(self.data(wire.WINDOW, BLOCK, qp=new))
+        self.expect_delivered(self.data(2 * MTU, qp=new), 0)
+        self.expect_delivered(self.data(0, qp=new), MTU)
+        self.expect_counters(beyond_window=1)
+
+
 class StaleOwnerIsDropped(NicTest):
     """A packet of an owner behind the slot's is dropped and counted; 1,024 and more behind or ahead
     likewise."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from ptf_tests.common.nic_test import MTU, NicTest
+from dataclasses import replace
+
+from ptf_tests.common.nic_test import GENEROUS, MTU, NicTest
 from tests.support import answers
 from tests.support.nic import HOST, WIRE
 from tests.support.wire import ACK, BLOCK
@@ -76,10 +78,25 @@ class TailRequestedAndRepaired(NicTest):
     """A requested tail is outstanding with its own bytes, and no more comes off when it arrives."""
 
     def runTest(self) -> None:
+        self.expect_requested(self.header(8 * BLOCK, 8 * BLOCK), 0)
         self.expect_requested(self.header(BLOCK, 700, end=True), 0)
-        self.expect_state(outstanding=700)
+        self.expect_state(outstanding=8 * BLOCK + 700)
         self.expect_delivered(self.data(BLOCK, 700, end=True), 0)
-        self.expect_state(outstanding=0, received=700)
+        self.expect_state(outstanding=8 * BLOCK, received=700)
+
+
+class TailPartlyThere(NicTest):
+    """Of a range with a short tail, what is missing is counted to the byte, whichever part that is."""
+
+    step = replace(GENEROUS, forgive_threshold=0)
+
+    def runTest(self) -> None:
+        self.expect_requested(self.header(8 * BLOCK, 8 * BLOCK), 0)
+        self.expect_delivered(self.data(BLOCK, BLOCK), 0)
+        self.expect_requested(self.header(BLOCK, 700, end=True), 0)
+        self.expect_state(outstanding=8 * BLOCK + 188)
+        self.expect_delivered(self.data(BLOCK, 700, end=True), 0, accept=0b10)
+        self.expect_state(outstanding=8 * BLOCK, received=700)
 
 
 class OneByteMessage(NicTest):

@@ -73,7 +73,7 @@ def test_notification_intervals(nic_dut: Dut, plan: traffic.Plan) -> None:
 
 @pytest.mark.slow
 @given(plan=traffic.plans(EVERYTHING, max_ops=200))
-@runs(1000)
+@runs(300)
 def test_everything_at_length(nic_dut: Dut, plan: traffic.Plan) -> None:
     """Everything above, in long runs."""
     Comparison(nic_dut).run(traffic.resolve(plan))

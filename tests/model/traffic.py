@@ -78,7 +78,8 @@ class Op:
     step: Step | None = None
 
 
-RECEIVER_KINDS = ("data", "data", "data", "run", "trim", "trim", "trim", "repeat")
+RECEIVER_KINDS = ("data", "data", "run", "trim", "trim", "trim", "repair", "repair", "trim_again", "repeat")
+"""`repair` and `trim_again` are about a range that was trimmed before, or a part of it."""
 ODD_KINDS = ("stale", "beyond", "bad_range", "window_edge", "contradiction")
 CONTROL_KINDS = ("step", "close", "remove", "reuse", "query")
 WAIT_KINDS = ("wait",)
@@ -166,6 +167,8 @@ class _Flow:
     psn: int = 0
     fresh: bool = True
     last: Roce | None = None
+    trimmed: list[tuple[int, int]] = field(default_factory=list)
+    """First block and number of blocks of ranges that were trimmed."""
 
 
 @dataclass
@@ -197,11 +200,12 @@ class _Resolver:
     def _resolve(self, op: Op) -> Iterator[Event]:
         flow = self.flows[op.flow % len(self.flows)]
         if op.kind == "step":
-            # The step of every flow in the slot has ended: they come again under new owners.
+            # The step in the slot has ended: its flows come again under new owners.
             assert op.step is not None
             yield self._install(flow.slot, op.step)
             for other in self.flows:
-                if other.slot == flow.slot and not other.fresh:
+                # Sometimes a flow outlives its step.
+                if other.slot == flow.slot and not other.fresh and not op.flags & 1:
                     self._reuse(other)
         elif op.kind in ("close", "remove"):
             if flow.slot not in self.installed:
@@ -261,6 +265,7 @@ class _Resolver:
         flow.owner = (flow.owner + 1) % wire.OWNERS
         flow.fresh = True
         flow.last = None
+        flow.trimmed = []
 
     def _qp(self, flow: _Flow, owner: int | None = None) -> int:
         return wire.queue_pair(flow.slot, flow.owner if owner is None else owner, flow.flow_slot)
@@ -270,9 +275,18 @@ class _Resolver:
             return flow.last
         owner = flow.owner
         total = -(-flow.length // BLOCK)
-        offset = self._first(op, flow) * BLOCK
-        trim = op.kind == "trim" or (op.kind in ODD_KINDS and bool(op.flags & 1))
-        blocks = op.blocks if trim else min(op.blocks, MAX_PAYLOAD_BLOCKS)
+        first = self._first(op, flow)
+        wanted = op.blocks
+        if op.kind in ("repair", "trim_again"):
+            if not flow.trimmed:
+                return None
+            first, wanted = flow.trimmed[op.start % len(flow.trimmed)]
+            if op.flags & 1:
+                # A part of it, from its start or from its middle.
+                first, wanted = first + (op.flags >> 1 & 1) * (wanted // 2), max(1, wanted // 2)
+        offset = first * BLOCK
+        trim = op.kind in ("trim", "trim_again") or (op.kind in ODD_KINDS and bool(op.flags & 1))
+        blocks = wanted if trim else min(wanted, MAX_PAYLOAD_BLOCKS)
         length = min(blocks * BLOCK, flow.length - offset)
         end = offset + length == flow.length
         if op.kind == "stale":
@@ -295,7 +309,9 @@ class _Resolver:
                 (offset, BLOCK - 1, False),
             )[op.flags >> 1]
         packet = self._packet(flow, owner, offset, length, end, trim, op.ecn)
-        if op.kind in ("data", "trim"):
+        if op.kind == "trim":
+            flow.trimmed.append((first, -(-length // BLOCK)))
+        if op.kind in ("data", "trim", "repair", "trim_again"):
             flow.fresh = False
             flow.last = packet
         return packet

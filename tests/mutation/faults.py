@@ -212,6 +212,7 @@ NIC_FAULTS = (
         "bytes = (blocks << BLOCK_SHIFT) - gap;",
         "bytes = (blocks << BLOCK_SHIFT);",
         "unsettled.TailRequestedAndRepaired",
+        "unsettled.TailPartlyThere",
     ),
     _nic(
         "window a word too large",
@@ -378,7 +379,6 @@ SWITCH_FAULTS = (
         "buffer_admitted.write(0, buffer_in + frame);",
         "",
         "trimming.SharedBufferShrinks",
-        "trimming.SharedBufferOverdrawn",
     ),
     _switch(
         "packets marked that are not ECT",
@@ -402,11 +402,19 @@ SWITCH_FAULTS = (
         "marking.NotMarkedAtKmin",
     ),
     _switch(
-        "headers marked",
+        "a mark leaves the old checksum",
         "marking",
-        "if (meta.queued_bytes != 0 && hdr.ipv4.isValid() &&",
-        "if (hdr.ipv4.isValid() &&",
-        "marking.HeadersAndFeedbackAreNotMarked",
+        "hdr.ipv4.ecn = ECN_CE;",
+        "hdr.ipv4.ecn = ECN_CE;\n        hdr.ipv4.hdr_checksum = hdr.ipv4.hdr_checksum + 1;",
+        "marking.MarkedAboveKmax",
+    ),
+    _switch(
+        "wrong queue for every class",
+        "classification",
+        "std_meta.priority = priority;",
+        "",
+        "priorities.TrimmedHeaderOvertakesData",
+        "priorities.FeedbackOvertakesData",
     ),
     _switch(
         "spray on feedback",

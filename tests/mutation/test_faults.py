@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.model import traffic
+from tests.model.compare import Comparison, Mismatch
 from tests.mutation.faults import FAULTS, QUICK, Fault
 from tests.support import packet_tests
 from tests.support.memory import MemoryDut
@@ -71,5 +74,39 @@ def test_fault_is_caught(fault: Fault, sound: dict[str, MemoryDut], tmp_path: Pa
     try:
         for test in fault.caught_by:
             assert packet_tests.run(fault.program, test, dut) is not None, f"{test} did not notice"
+    finally:
+        dut.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a short tail counted as a block",
+        pytest.param("a range trimmed again charged again", marks=pytest.mark.slow),
+        pytest.param("late data overwrites forgiven", marks=pytest.mark.slow),
+        pytest.param("exhausted latched", marks=pytest.mark.slow),
+        pytest.param("a flow of the old step touches the new one", marks=pytest.mark.slow),
+    ],
+)
+def test_model_notices(name: str, tmp_path: Path) -> None:
+    """The comparison with the reference model sees faults by itself, from random traffic."""
+    (fault,) = (fault for fault in FAULTS if fault.name == name)
+    dut = MemoryDut(compile_program("nic", mutated(fault, tmp_path), cache=tmp_path), (1, 2))
+    kinds = traffic.RECEIVER_KINDS * 3 + traffic.CONTROL_KINDS
+
+    @settings(
+        max_examples=300,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(plan=traffic.plans(kinds, max_ops=90))
+    def compare(plan: traffic.Plan) -> None:
+        Comparison(dut).run(traffic.resolve(plan))
+
+    try:
+        with pytest.raises(Mismatch):
+            compare()
     finally:
         dut.close()
