@@ -350,6 +350,12 @@ class ControlFlattener(Inliner):
             self.out.append(ir.Assign(e.span, ref, e))
         return ir.Call(call.span, call.type, ir.ApplyTable(table), ())
 
+    def table_actions(self, call: ir.Call) -> dict[ir.Action, ir.Action]:
+        assert isinstance(call.target, ir.ApplyTable)
+        table = call.target.table
+        decl, _ = self._table_frames[table]
+        return {d.action: f.action for d, f in zip(decl.actions, table.actions, strict=True)}
+
     def _table(self, table: ir.Table) -> None:
         decl, frame = self._table_frames[table]
         outer, self.frame = self.frame, frame
@@ -370,7 +376,6 @@ class ControlFlattener(Inliner):
                 else self.specialized(r.action, [None if a is None else self.expr(a) for a in r.args], bound)
             )
             flat_of[r.action] = flat
-            frame.actions.setdefault(r.action, flat)
             table.actions.append(ir.ActionRef(flat, (), r.annos, r.span))
         if decl.default is not None:
             d = decl.default

@@ -369,14 +369,17 @@ class Inliner:
 
     def _switch(self, s: ir.Switch) -> None:
         expr: ir.Expr
+        actions: dict[ir.Action, ir.Action] = {}
         if isinstance(s.expr, ir.ApplyResult):
-            expr = ir.ApplyResult(s.expr.span, s.expr.type, self.apply_table(s.expr.call), s.expr.member)
+            call = self.apply_table(s.expr.call)
+            expr = ir.ApplyResult(s.expr.span, s.expr.type, call, s.expr.member)
+            actions = self.table_actions(call)
         else:
             expr = self.expr(s.expr)
         cases = tuple(
             ir.SwitchCase(
                 c.labels,
-                tuple(self.frame.actions.get(a, a) for a in c.actions),
+                tuple(actions[a] for a in c.actions),
                 c.default,
                 self.captured(c.body.items) if c.body is not None else None,
                 c.span,
@@ -458,6 +461,10 @@ class Inliner:
         raise NotImplementedError
 
     def apply_table(self, call: ir.Call) -> ir.Call:
+        raise NotImplementedError
+
+    def table_actions(self, call: ir.Call) -> dict[ir.Action, ir.Action]:
+        """Flat actions of the table that `call` applies, by the actions they came from."""
         raise NotImplementedError
 
     def apply_block(self, call: ir.Call, inst: ir.Instance) -> None:

@@ -21,6 +21,11 @@ SHELL = """
 #include <v1model.p4>
 header h_t {{ {fields} }}
 struct pair_t {{ bit<32> x; bit<32> y; }}
+bool seen(in bit<8> x, inout bit<8> calls) {{
+    calls = calls + 1;
+    if (x == 0) {{ return false; }}
+    return true;
+}}
 struct headers_t {{ h_t h; }}
 struct meta_t {{ {meta} bit<1> unused; }}
 parser P(packet_in pkt, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{

@@ -211,3 +211,35 @@ def test_slices_and_wide_words() -> None:
     meta = "bit<32> r; bit<512> w;"
     body = "meta.w[399:392] = hdr.h.a; meta.w = meta.w >> 200; meta.r = meta.w[223:192];"
     assert run(body, meta=meta, a=0xAB).get("scalars", "userMetadata.r") == 0xAB
+
+
+def test_switch_on_an_action_with_bound_arguments() -> None:
+    """The list of actions binds an argument, so the table has its own copy of the action."""
+    result = small(
+        "switch (t.apply().action_run) { act: { hdr.h.b = 1; } default: { hdr.h.b = 2; } }",
+        locals="action act(in bit<8> x) { hdr.h.a = x; } table t { actions = { act(hdr.h.b); NoAction; } }",
+    )
+    assert result.json is not None, result.diags.render()
+    pipeline = result.json["pipelines"][0]
+    table = next(t for t in pipeline["tables"] if t["name"] == "In.t")
+    assert table["next_tables"]["In.act"] != table["next_tables"]["NoAction"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_calls_in_conditions_keep_their_order(first: int, second: int) -> None:
+    """The right side of && runs only if the left one holds, and what it changes is seen afterwards."""
+    result = small(
+        "act();",
+        meta="bit<8> calls; bit<8> r;",
+        locals="""
+        action act() {
+            if (seen(hdr.h.a, meta.calls) && seen(hdr.h.b, meta.calls)) { meta.r = 1; } else { meta.r = 2; }
+        }""",
+    )
+    assert result.json is not None, result.diags.render()
+    machine = Machine(result.json)
+    machine.set("h", "a", first)
+    machine.set("h", "b", second)
+    machine.run("In.act")
+    assert machine.get("scalars", "userMetadata.r") == (1 if first and second else 2)
+    assert machine.get("scalars", "userMetadata.calls") == (2 if first else 1)
