@@ -138,6 +138,22 @@ def own_frames_are_not_received(work: Path) -> None:
         assert device.port_counters(2).rx_packets == 0
 
 
+def a_tap_at_our_end_sees_both_directions(work: Path) -> None:
+    """tcpdump on the switch's interface shows what the switch sends, too."""
+    setup(1, 2)
+    with Engine() as engine:
+        switch(engine, [1, 2])
+        engine.start()
+        tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        tap.bind(("s2", 0))
+        tap.settimeout(WAIT_S)
+        host, far = Host(1), Host(2)
+        host.send(frame(2, tag=1))
+        assert tap.recv(2000) == frame(2, tag=1)
+        far.send(frame(1, tag=2))
+        assert tap.recv(2000) == frame(1, tag=2)
+
+
 def vlan_tags(work: Path) -> None:
     setup(1)
     with Engine() as engine:
@@ -410,6 +426,7 @@ if __name__ == "__main__":
         for f in (
             forwarding, vlan_tags, large_frames, pacing, interface_returns, swap_under_traffic,
             packet_in_and_out, captures, many_devices, restart, own_frames_are_not_received,
+            a_tap_at_our_end_sees_both_directions,
             unfinished_checksums, ports_come_and_go,
         )
     }  # fmt: skip
