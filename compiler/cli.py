@@ -109,7 +109,7 @@ def _check_suffixes(names: Sequence[str]) -> str | None:
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     if args.version:
-        sys.stdout.write(f"{PROG} (forgive compiler) {__version__}\n")
+        sys.stdout.write(f"{PROG} (P4_16 compiler) {__version__}\n")
         return 0
     if args.list_stages:
         sys.stdout.write("".join(f"{s}\n" for s in STAGES))

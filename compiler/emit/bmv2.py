@@ -6,8 +6,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from .. import __version__, ir
 from .. import annos as an
-from .. import ir
 from ..ast import Annotation
 from ..diag import CompileError, Diagnostics, fail
 from ..mid.flat import FlatControl, FlatProgram
@@ -22,7 +22,7 @@ from .pipeline import PipelineEmitter
 from .tables import DEFAULT_SIZE
 
 VERSION = (2, 23)
-COMPILER = "https://github.com/p4lang/p4c"
+COMPILER = f"P4_16 compiler {__version__}"
 
 
 class Emitter:
