@@ -56,7 +56,7 @@ def small(body: str, *, fields: str = "bit<8> a; bit<8> b;", meta: str = "", loc
 def stripped(j: Any) -> Any:
     """JSON without the places of the source, which any edit moves."""
     if isinstance(j, dict):
-        return {k: stripped(v) for k, v in j.items() if k not in ("source_info", "program")}
+        return {k: stripped(v) for k, v in j.items() if k not in ("source_info", "program", "compiler")}
     if isinstance(j, list):
         return [stripped(x) for x in j]
     return j
