@@ -17,7 +17,6 @@ from target.bmjson.model import (
     Const,
     Expr,
     FieldRef,
-    FieldType,
     HeaderRef,
     Local,
     Lookahead,
@@ -27,15 +26,9 @@ from target.bmjson.model import (
     StackField,
     StackRef,
 )
-from target.bmjson.node import JsonError
+from target.codegen.bounds import BOOLEAN_OPERATORS, COMPARISONS, MAX_LIMBS, Bounds, limbs_for
 from target.codegen.emitter import Emitter, c_u64
 from target.codegen.layout import Layout, ctype, limbs
-
-MAX_LIMBS = 128
-"""Widest intermediate value: 8192 bits."""
-
-_COMPARE = {"==", "!=", "<", "<=", ">", ">="}
-_BOOLEAN = {"and", "or", "not", "valid", "d2b"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,131 +43,12 @@ class Value:
     """Whether the limbs hold the value itself, within low..high; else only the bits asked for are right."""
 
 
-def limbs_for(low: int, high: int) -> int:
-    """Limbs that hold every value in low..high: unsigned if low >= 0, else two's complement."""
-    if low >= 0:
-        return max(1, limbs(high.bit_length()))
-    bits = max((-low - 1).bit_length(), high.bit_length() if high > 0 else 0) + 1
-    return limbs(bits)
-
-
-class ExprGen:
+class ExprGen(Bounds):
     """Generates expressions for one function, which has `p` (the phv), `st` and `a` (arguments) in scope."""
 
     def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...] = (), place: str = "") -> None:
-        self.layout = layout
-        self.program = layout.program
+        super().__init__(layout, params, place)
         self.out = out
-        self.params = params
-        self.place = place
-        self._bounds: dict[int, tuple[int, int]] = {}
-        self._keep: list[Expr] = []
-
-    def fail(self, message: str) -> JsonError:
-        return JsonError(f"{self.place}: {message}")
-
-    # --- bounds
-
-    def bounds(self, e: Expr) -> tuple[int, int]:
-        found = self._bounds.get(id(e))
-        if found is None:
-            found = self._compute_bounds(e)
-            self._bounds[id(e)] = found
-            self._keep.append(e)
-        return found
-
-    def _width_bounds(self, width: int, signed: bool = False) -> tuple[int, int]:
-        return (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
-
-    def _compute_bounds(self, e: Expr) -> tuple[int, int]:
-        if isinstance(e, Const):
-            return e.value, e.value
-        if isinstance(e, FieldRef):
-            kind = self.program.field_type(e)
-            return self._width_bounds(kind.width, kind.signed)
-        if isinstance(e, StackField):
-            header_type = self.program.stacks[e.stack].type
-            kind = header_type.fields[header_type.index(e.field)]
-            return self._width_bounds(kind.width, kind.signed)
-        if isinstance(e, Lookahead):
-            return self._width_bounds(e.width)
-        if isinstance(e, Local):
-            return self._width_bounds(self.params[e.index].width)
-        if isinstance(e, RegisterRef):
-            return self._width_bounds(self.program.registers[e.array].width)
-        if isinstance(e, BoolConst | HeaderRef | StackRef):
-            return 0, 1
-        return self._op_bounds(e)
-
-    def _op_bounds(self, e: Op) -> tuple[int, int]:
-        op = e.op
-        if op in _COMPARE or op in _BOOLEAN or op == "b2d":
-            return 0, 1
-        if op in ("last_stack_index", "size_stack"):
-            return -1, 255
-        if op == "access_field":
-            kind = self._accessed(e)
-            return self._width_bounds(kind.width, kind.signed)
-        if op == "~":
-            assert e.right is not None
-            low, high = self.bounds(e.right)
-            return -high - 1, -low - 1
-        if e.left is None or e.right is None:
-            raise self.fail(f"operator {op!r} needs two operands")
-        left, right = self.bounds(e.left), self.bounds(e.right)
-        if op == "?":
-            return min(left[0], right[0]), max(left[1], right[1])
-        if op == "+":
-            return left[0] + right[0], left[1] + right[1]
-        if op == "-":
-            return left[0] - right[1], left[1] - right[0]
-        if op == "*":
-            products = [a * b for a in left for b in right]
-            return min(products), max(products)
-        if op in ("&", "|", "^"):
-            return self._bit_bounds(op, left, right)
-        if op == "<<":
-            low, high = max(0, right[0]), min(right[1], 64 * MAX_LIMBS)
-            return min(left[0] << low, left[0] << high), max(left[1] << low, left[1] << high)
-        if op == ">>":
-            low, high = max(0, right[0]), min(max(0, right[1]), 64 * MAX_LIMBS)
-            return min(left[0] >> low, left[0] >> high), max(left[1] >> low, left[1] >> high)
-        if op == "/":
-            return 0, max(0, left[1])
-        if op == "%":
-            return 0, max(0, min(left[1], right[1] - 1 if right[1] > 0 else 0))
-        if op in ("two_comp_mod", "sat_cast", "usat_cast"):
-            low, high = self._width_bounds(self._const(e.right, op), op != "usat_cast")
-            if low <= left[0] and left[1] <= high:
-                return left
-            if op == "two_comp_mod":
-                return low, high
-            return min(max(left[0], low), high), min(max(left[1], low), high)
-        raise self.fail(f"operator {op!r} is not supported here")
-
-    @staticmethod
-    def _bit_bounds(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-        if op == "&":
-            if left[0] >= 0 and right[0] >= 0:
-                return 0, min(left[1], right[1])
-            if left[0] >= 0:
-                return 0, left[1]
-            if right[0] >= 0:
-                return 0, right[1]
-        bits = max(max(b.bit_length(), (~a).bit_length() if a < 0 else 0) for a, b in (left, right))
-        return (0 if left[0] >= 0 and right[0] >= 0 else -(1 << bits)), (1 << bits) - 1
-
-    def _const(self, e: Expr | None, what: str) -> int:
-        if not isinstance(e, Const) or not 1 <= e.value <= 4096:
-            raise self.fail(f"{what!r} needs a constant width")
-        return e.value
-
-    def _accessed(self, e: Op) -> FieldType:
-        header_type = self.layout.type_of(e.left)
-        index = e.right.value if isinstance(e.right, Const) else -1
-        if header_type is None or not 0 <= index < len(header_type.fields):
-            raise self.fail("'access_field' needs a header and one of its fields")
-        return header_type.fields[index]
 
     # --- values
 
@@ -184,7 +58,7 @@ class ExprGen:
         if isinstance(e, Op):
             if e.op == "?":
                 return e.left is not None and self.is_bool(e.left)
-            return e.op in _COMPARE or e.op in _BOOLEAN
+            return e.op in COMPARISONS or e.op in BOOLEAN_OPERATORS
         return False
 
     def const(self, value: int, n: int) -> str:
@@ -373,7 +247,7 @@ class ExprGen:
             code = f"(uint64_t)p->s{self.layout.stack_index[e.right.name]}_next"
             return f"({code} - 1)" if op == "last_stack_index" else code
         if op == "access_field":
-            kind = self._accessed(e)
+            kind = self.accessed(e)
             low, high = self.bounds(e)
             if isinstance(e.left, HeaderRef):
                 return self._load(FieldRef(e.left.name, kind.name), low, high).code
@@ -476,8 +350,8 @@ class ExprGen:
 
     def _cast(self, e: Op, n: int) -> str:
         assert e.left is not None
-        width = self._const(e.right, e.op)
-        low, high = self._width_bounds(width, e.op != "usat_cast")
+        width = self.const_width(e.right, e.op)
+        low, high = self.width_bounds(width, e.op != "usat_cast")
         inner = self.bounds(e.left)
         if low <= inner[0] and inner[1] <= high:
             return self.resize(self.value(e.left, 64 * n), n)
