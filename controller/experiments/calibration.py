@@ -20,8 +20,8 @@ from topologies.mininet_net import MininetFabric
 
 NOMINAL_BPS = 1_000_000_000
 STEPS = 2
-WINDOW_PACKETS = 8
-"""Per flow: enough to keep the devices busy, too little to overflow a socket."""
+WINDOW_PACKETS = 2
+"""Per flow: enough to keep the devices busy, too little to overflow a socket or a capture ring."""
 
 
 @dataclass(frozen=True, slots=True)

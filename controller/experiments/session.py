@@ -131,7 +131,8 @@ class Session:
         since = time.monotonic()
         target = find(chosen.target)
         target.prepare((programs.switch.json, programs.nic.json))
-        with MininetFabric(topology, target=target, directory=run.directory) as net:
+        # Static ARP: the job must not stall because a probe met a full queue.
+        with MininetFabric(topology, target=target, directory=run.directory, static_arp=True) as net:
             self._timed("boot", since)
             console.print(
                 f"{len(topology.hosts)} hosts, {len(topology.devices)} P4 devices ({chosen.target}), "
