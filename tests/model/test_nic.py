@@ -26,6 +26,13 @@ def test_receiver(nic_dut: Dut, plan: traffic.Plan) -> None:
     Comparison(nic_dut).run(traffic.resolve(plan))
 
 
+@given(plan=traffic.tight_plans())
+@FAST
+def test_bounds_met_exactly(nic_dut: Dut, plan: traffic.Plan) -> None:
+    """Few blocks and small budgets: both sides of every inequality, and ranges that overlap."""
+    Comparison(nic_dut).run(traffic.resolve(plan))
+
+
 @given(plan=traffic.plans(RECEIVER_KINDS * 3 + CONTROL_KINDS))
 @FAST
 def test_steps_and_owners(nic_dut: Dut, plan: traffic.Plan) -> None:
