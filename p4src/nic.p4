@@ -151,15 +151,9 @@ control NicEgress(inout nic_headers_t hdr,
   }
 }
 
+// The IPv4 checksum is adjusted where a field changes.
 control NicComputeChecksum(inout nic_headers_t hdr, inout nic_metadata_t meta) {
-  apply {
-    update_checksum(meta.new_ipv4_checksum,
-        { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp, hdr.ipv4.ecn,
-          hdr.ipv4.total_len, hdr.ipv4.identification, hdr.ipv4.flags,
-          hdr.ipv4.frag_offset, hdr.ipv4.ttl, hdr.ipv4.protocol,
-          hdr.ipv4.src_addr, hdr.ipv4.dst_addr },
-        hdr.ipv4.hdr_checksum, HashAlgorithm.csum16);
-  }
+  apply {}
 }
 
 @pkginfo(name="nic.p4", version="1.0.0")

@@ -4,8 +4,8 @@
 
 // The Internet checksum after 16-bit words under it have changed (RFC 1624,
 // equation 3): works whatever options the header has, and leaves a wrong checksum
-// wrong. before and after: the sum of what changed, each part where it stands in its
-// word; four words at most.
+// wrong. before and after: the sum of what changes, each part where it stands in its
+// 16-bit word; three words at most.
 control AdjustChecksum(inout bit<16> checksum, in bit<32> before, in bit<32> after) {
   bit<32> sum;
 

@@ -3,6 +3,7 @@
 #define _NIC_FEEDBACK_P4_
 
 #include "metadata.p4"
+#include "../include/checksum.p4"
 
 // In egress: turns the packet that Receiver has answered into what its replica is
 // for: the host's copy, the acknowledgement or retransmission request, or the
@@ -11,6 +12,22 @@
 control Feedback(inout nic_headers_t hdr,
                  inout nic_metadata_t meta,
                  in standard_metadata_t std_meta) {
+  AdjustChecksum() adjust_checksum;
+
+  bit<32> before;
+  bit<32> after;
+
+  // What changes of the IPv4 header; swapping the addresses changes no sum.
+  @hidden action sum_before() {
+    before = (bit<32>)hdr.ipv4.total_len + (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn) +
+             (bit<32>)(hdr.ipv4.ttl ++ 8w0);
+  }
+
+  @hidden action sum_after() {
+    after = (bit<32>)hdr.ipv4.total_len + (bit<32>)(hdr.ipv4.dscp ++ hdr.ipv4.ecn) +
+            (bit<32>)(hdr.ipv4.ttl ++ 8w0);
+  }
+
   // The original packet with the delivery header; a forgiven range has no payload.
   @hidden action deliver() {
     hdr.delivery.setValid();
@@ -78,7 +95,7 @@ control Feedback(inout nic_headers_t hdr,
 
   apply {
     if (meta.reply.due) {
-      meta.new_ipv4_checksum = true;
+      sum_before();
       if (std_meta.egress_rid == RID_HOST) {
         deliver();
       } else {
@@ -89,6 +106,8 @@ control Feedback(inout nic_headers_t hdr,
           acknowledge();
         }
       }
+      sum_after();
+      adjust_checksum.apply(hdr.ipv4.hdr_checksum, before, after);
     }
   }
 }  // control Feedback

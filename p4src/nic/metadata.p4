@@ -128,7 +128,6 @@ struct nic_metadata_t {
   range_t range;
   bit<2> outcome;
   reply_t reply;
-  bool new_ipv4_checksum;
 }
 
 #endif  // _NIC_METADATA_P4_
