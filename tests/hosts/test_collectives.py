@@ -7,6 +7,7 @@ import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,7 +122,9 @@ def results(collectives: list[DirectAllReduce | RingAllReduce]) -> list[AllReduc
     operation=st.sampled_from(["sum", "mean"]),
     seed=st.integers(0, 1000),
 )
-def test_direct_all_reduce_is_the_sum_on_every_rank(ranks, elements, width, release, operation, seed) -> None:
+def test_direct_all_reduce_is_the_sum_on_every_rank(
+    ranks: int, elements: int, width: int, release: Any, operation: Any, seed: int
+) -> None:
     draws = random.Random(seed)
     fate = lambda packet: Fate(  # noqa: E731
         delays_ns=(draws.randrange(500, 30_000),), trimmed=draws.random() < 0.1
@@ -216,6 +219,7 @@ def test_forgiven_ranges_are_what_the_result_lacks(operation: str, scatter: str,
                 at = slice(bounds[peer][0] + piece.start // 4, bounds[peer][0] + piece.end // 4)
                 own = values[rank][at] * (1 if operation == "mean" else ranks)
                 expected[at] = own if gather == "own" else 0
+        assert item.reduced is not None
         np.testing.assert_allclose(item.reduced, expected, rtol=1e-6, atol=1e-5)
         assert item.missing_bytes == lost > 0
         assert sim.hosts[rank].endpoint.stats().forgiven_bytes == lost
@@ -382,22 +386,26 @@ def test_shards_cover_the_values_once(ranks: int, more: int) -> None:
     assert max(sizes) - min(sizes) <= 1 and min(sizes) >= 1
 
 
-BAD = {
+UNUSED: Any = None
+UNKNOWN: Any = "mean"
+DOUBLES: Any = np.zeros(4)
+
+BAD: dict[str, tuple[Callable[[], object], str]] = {
     "fewer values": (lambda: shard_bounds(3, 4), "3 values for 4 ranks"),
     "rank not in group": (
-        lambda: DirectAllReduce(None, [1, 2], 3, 0, shard_bytes=[4, 4]),
+        lambda: DirectAllReduce(UNUSED, [1, 2], 3, 0, shard_bytes=[4, 4]),
         "rank 3 is not in",
     ),
-    "rank twice": (lambda: DirectAllReduce(None, [1, 1], 1, 0, shard_bytes=[4, 4]), "twice"),
-    "width": (lambda: DirectAllReduce(None, [1, 2], 1, 0, shard_bytes=[4, 4], width=2), "width = 2"),
+    "rank twice": (lambda: DirectAllReduce(UNUSED, [1, 1], 1, 0, shard_bytes=[4, 4]), "twice"),
+    "width": (lambda: DirectAllReduce(UNUSED, [1, 2], 1, 0, shard_bytes=[4, 4], width=2), "width = 2"),
     "release": (
-        lambda: DirectAllReduce(None, [1, 2], 1, 0, shard_bytes=[4, 4], release="x"),
-        "release = 'x'",
+        lambda: DirectAllReduce(UNUSED, [1, 2], 1, 0, shard_bytes=[4, 4], release=UNKNOWN),
+        "release = 'mean'",
     ),
-    "shards": (lambda: DirectAllReduce(None, [1, 2], 1, 0, shard_bytes=[4]), "2 positive lengths"),
-    "both": (lambda: DirectAllReduce(None, [1, 2], 1, 0), "exactly one of"),
-    "dtype": (lambda: DirectAllReduce(None, [1, 2], 1, 0, values=np.zeros(4)), "float64"),
-    "policy": (lambda: ForgivenPolicy("mean"), "reduce_scatter = 'mean'"),
+    "shards": (lambda: DirectAllReduce(UNUSED, [1, 2], 1, 0, shard_bytes=[4]), "2 positive lengths"),
+    "both": (lambda: DirectAllReduce(UNUSED, [1, 2], 1, 0), "exactly one of"),
+    "dtype": (lambda: DirectAllReduce(UNUSED, [1, 2], 1, 0, values=DOUBLES), "float64"),
+    "policy": (lambda: ForgivenPolicy(UNKNOWN), "reduce_scatter = 'mean'"),
     "p": (lambda: Shedding(1, 2_000_000), "p_ppm = 2000000"),
     "key": (lambda: MessageKey.parse("1.2.3"), "'1.2.3'"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -21,10 +22,10 @@ def post(endpoint: Endpoint, length: int, now: int = 0) -> tuple[int, int]:
 
 
 def departures(
-    endpoint: Endpoint, now: int, *, late=lambda: 0, limit: int = 1_000_000
+    endpoint: Endpoint, now: int, *, late: Callable[[], int] = lambda: 0, limit: int = 1_000_000
 ) -> list[tuple[int, int]]:
     """(time, message) of every packet, waking when asked to, plus how late the wake-up is."""
-    found = []
+    found: list[tuple[int, int]] = []
     while len(found) < limit:
         packet = endpoint.poll(now)
         if packet is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -82,7 +83,9 @@ def check_delivered(item: Transfer) -> None:
     assert item.sent().stats.first_bytes == len(item.payload)
 
 
-def random_fates(seed: int, *, lost: float, trimmed: float, forgiven: float, twice: float, marked: float):
+def random_fates(
+    seed: int, *, lost: float, trimmed: float, forgiven: float, twice: float, marked: float
+) -> Any:
     draw = random.Random(seed)
 
     def delays(loss: float, duplication: float) -> tuple[int, ...]:
@@ -121,7 +124,18 @@ PROBABILITY = st.sampled_from([0.0, 0.05, 0.3])
     seed=st.integers(0, 1 << 32),
 )
 def test_every_message_completes_with_the_right_bytes(
-    lengths, payload, window, basis, span, dcqcn, scale, lost, trimmed, forgiven, twice, seed
+    lengths: Any,
+    payload: int,
+    window: int,
+    basis: Any,
+    span: int,
+    dcqcn: Any,
+    scale: bool,
+    lost: float,
+    trimmed: float,
+    forgiven: float,
+    twice: float,
+    seed: int,
 ) -> None:
     fate = random_fates(seed, lost=lost, trimmed=trimmed, forgiven=forgiven, twice=twice, marked=0.2)
     sim = Simulation(

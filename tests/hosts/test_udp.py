@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def collect(transport: Transport, count: int, timeout_s: float = 30) -> list[Eve
     return found
 
 
-def random_fate(seed: int, *, lost: float, trimmed: float, forgiven: float):
+def random_fate(seed: int, *, lost: float, trimmed: float, forgiven: float) -> Any:
     draw = random.Random(seed)
 
     def fate(host: int, packet: wire.Data) -> Fate:
