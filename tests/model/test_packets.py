@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,8 @@ def test_ptf_runner(suite_name: str) -> None:
     """`python -m ptf_tests.run` over veth pairs in a namespace, on the target that TARGET names."""
     if os.geteuid() != 0:
         pytest.skip("needs root: network namespace and veth")
+    if target_name() == "bmv2" and shutil.which("simple_switch_grpc") is None:
+        pytest.skip("needs BMv2: simple_switch_grpc is not on PATH")
     done = subprocess.run(
         [sys.executable, "-m", "ptf_tests.run", "--test", suite_name],
         cwd=ROOT,

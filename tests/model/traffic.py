@@ -163,6 +163,7 @@ def tight_plans(max_ops: int = 60) -> st.SearchStrategy[Plan]:
         p_ppm=st.sampled_from((200_000, 250_000, 500_000)),
         budget=st.integers(1, 12).map(lambda blocks: blocks * BLOCK),
         packet_bytes=st.just(BLOCK),
+        forgive_threshold=st.sampled_from((ALWAYS, ALWAYS, ALWAYS // 2)),
         vesting=st.booleans(),
     )
     small = st.builds(
