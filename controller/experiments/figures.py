@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 from matplotlib.axes import Axes
 
-from controller.experiments.records import load
+from controller.experiments.records import ResultsError, load
 
 _COLOURS = ["#0b6e99", "#c8553d", "#588157", "#7b5ea7", "#b08900", "#444444"]
 
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         path = draw(chosen.directory)
-    except FileNotFoundError as problem:
+    except (FileNotFoundError, ResultsError) as problem:
         sys.stderr.write(f"figures: {problem}\n")
         return 2
     sys.stdout.write(f"{path}\n")

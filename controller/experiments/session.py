@@ -11,22 +11,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from controller import ControllerError, Fabric, Programs, compile_programs
-from controller.experiments import figures, records
+from controller.experiments import records
 from controller.experiments.arms import Arm
-from controller.experiments.calibration import Calibration, calibrate
+from controller.experiments.calibration import NOMINAL_BPS, Calibration, calibrate
 from controller.experiments.captures import CaptureError as UnreadableCapture
 from controller.experiments.coordinator import RunError
 from controller.experiments.tables import side_by_side
-from controller.experiments.training_run import run_arm
+from controller.experiments.training_run import Placement, run_arm
 from controller.experiments.verdict import Verdict, judge
-from profiles import Profile, ProfileError, load
-from topologies import TopologyError, build
+from profiles import Family, Profile, ProfileError, load
+from topologies import Topology, TopologyError, build
 from topologies.capture import CaptureError
 from topologies.isolate import IsolationError, enter_private_namespace
 from topologies.mininet_net import MininetFabric
@@ -39,7 +40,7 @@ BOOT_NOTE = "To look inside meanwhile: python -m topologies.attach -- tcpdump -i
 
 _KNOWN = (
     ControllerError, RunError, ProfileError, TopologyError, CaptureError, UnreadableCapture, IsolationError,
-    MininetMissing, TargetError, VethError,
+    MininetMissing, TargetError, VethError, records.ResultsError,
 )  # fmt: skip
 
 
@@ -57,9 +58,16 @@ class Options:
     keep: bool
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog.rpartition('.')[2]}: {message}; --help lists the options\n")
+
+
 def parser(program: str, question: str) -> argparse.ArgumentParser:
     """The common command line. question: what the experiment asks and what to expect."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog=f"python -m controller.experiments.{program}",
         description=question,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -82,7 +90,7 @@ def parser(program: str, question: str) -> argparse.ArgumentParser:
 
 
 def options(arguments: argparse.Namespace, program: str) -> Options:
-    """Checked. Raises ProfileError, TargetError, RunError."""
+    """Checked as far as it can be without the network. Raises one of the known errors."""
     target = find(arguments.target)
     profile = load(arguments.profile or target.default_profile).override_text(arguments.settings)
     seed = profile.workload.seeds[0] if arguments.seed is None else arguments.seed
@@ -93,11 +101,22 @@ def options(arguments: argparse.Namespace, program: str) -> Options:
         raise RunError(f"--seed {seed}: give 0 to {2**31 - 1}")
     if not 0 < arguments.share <= 1:
         raise RunError(f"--share {arguments.share}: give a number above 0, at most 1")
-    results = arguments.results or Path("results") / f"run-{program}"
+    if arguments.link_rate < 0:
+        raise RunError(f"--link-rate {arguments.link_rate}: give bits per second, or 0 to calibrate")
+    profile = profile.override({"fabric.seed": seed}, "--seed")
+    Placement.of(topology_of(profile), profile.at_rate(arguments.link_rate or NOMINAL_BPS))
+    results = (arguments.results or Path("results") / f"run-{program}").resolve()
+    records.check_directory(results)
     return Options(
-        profile, arguments.target, seed, steps, results.resolve(), arguments.share, arguments.link_rate,
-        arguments.keep,
-    )  # fmt: skip
+        profile, arguments.target, seed, steps, results, arguments.share, arguments.link_rate, arguments.keep
+    )
+
+
+def topology_of(profile: Profile) -> Topology:
+    """The topology that a profile asks for. Raises TopologyError."""
+    fabric = profile.fabric
+    names = ("k",) if fabric.family is Family.FAT_TREE else ("leaves", "spines", "hosts_per_leaf")
+    return build(str(fabric.family), **{name: getattr(fabric, name) for name in names})
 
 
 class Session:
@@ -116,18 +135,12 @@ class Session:
         """Boot, calibrate, run every arm, write the results. Raises one of the known errors."""
         chosen, console = self.chosen, self.console
         run = enter_private_namespace()
-        shutil.rmtree(chosen.results, ignore_errors=True)
-        chosen.results.mkdir(parents=True)
+        records.prepare_directory(chosen.results)
         since = time.monotonic()
         programs = compile_programs()
         self._timed("compile", since)
         console.print(f"P4 programs compiled by {programs.compiler}")
-        fabric = chosen.profile.fabric
-        parameters = {"k": fabric.k} if fabric.k else {}
-        parameters |= {
-            n: getattr(fabric, n) for n in ("leaves", "spines", "hosts_per_leaf") if getattr(fabric, n)
-        }
-        topology = build(str(fabric.family), **parameters)
+        topology = topology_of(chosen.profile)
         since = time.monotonic()
         target = find(chosen.target)
         target.prepare((programs.switch.json, programs.nic.json))
@@ -217,6 +230,8 @@ class Session:
             [row for v in verdicts for row in v.tp],
             described,
         )
+        from controller.experiments import figures  # slow import, and it talks on machines without a home
+
         figures.draw(chosen.results)
 
 
