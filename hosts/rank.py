@@ -9,11 +9,13 @@ controller meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from hosts.build import BuildError
 from hosts.collectives import DirectAllReduce, ForgivenPolicy, RingAllReduce
 from hosts.config import DcqcnConfig, TransportConfig
 from hosts.coordination import (
@@ -43,7 +46,7 @@ from hosts.detector import NormChangeDetector, Verdict
 from hosts.messages import Arrival, CollectiveError, MessageKey, TransportMessages
 from hosts.shedding import Shedding
 from hosts.training import Batches, Digits, Mlp, Sgd
-from hosts.transport import SocketError, Transport, TransportError
+from hosts.transport import Transport, TransportError
 
 NO_CHANGE_KNOWN = 1e308
 """Stands for infinity in JSON."""
@@ -88,31 +91,49 @@ class RunFile:
 
     @classmethod
     def load(cls, path: Path) -> RunFile:
-        """Raises ValueError, OSError."""
-        fields = json.loads(path.read_text())
-        fields["hosts"] = {name: (int(n), str(ip)) for name, (n, ip) in fields["hosts"].items()}
+        """Raises ValueError naming the file, OSError."""
         try:
-            return cls(**fields)
-        except TypeError as problem:
+            fields = json.loads(path.read_text())
+            fields["hosts"] = {name: (int(n), str(ip)) for name, (n, ip) in fields["hosts"].items()}
+            run = cls(**fields)
+            strangers = sorted(({*run.group, *run.ring}) - run.hosts.keys())
+            if strangers:
+                raise ValueError(f"{', '.join(strangers)}: in group or ring, but not in hosts")
+        except KeyError as problem:
+            raise ValueError(f"{path}: no {problem.args[0]}") from None
+        except (ValueError, TypeError, AttributeError) as problem:
             raise ValueError(f"{path}: {problem}") from None
+        return run
 
     def save(self, path: Path) -> None:
         """Read by `load`."""
         path.write_text(json.dumps({name: getattr(self, name) for name in self.__dataclass_fields__}))
 
     def transport_config(self, host: str) -> TransportConfig:
-        """Of one host. Raises ConfigError."""
-        dcqcn = DcqcnConfig(**self.dcqcn) if self.dcqcn is not None else None
-        return TransportConfig(address=self.hosts[host][1], dcqcn=dcqcn, **self.transport)
+        """Of one host. Raises ValueError."""
+        try:
+            dcqcn = DcqcnConfig(**self.dcqcn) if self.dcqcn is not None else None
+            return TransportConfig(address=self.hosts[host][1], dcqcn=dcqcn, **self.transport)
+        except TypeError as problem:
+            raise ValueError(f"transport or dcqcn: {problem}") from None
 
 
 class Controller:
     """The line to the controller."""
 
     def __init__(self, path: str) -> None:
+        """Raises OSError."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(path)
+        try:
+            self._socket.connect(path)
+        except OSError:
+            self._socket.close()
+            raise
         self._lines = self._socket.makefile("rb")
+
+    def close(self) -> None:
+        self._lines.close()
+        self._socket.close()
 
     def tell(self, message: Message) -> None:
         self._socket.sendall(encode(message))
@@ -235,7 +256,8 @@ def run_rank(host: Host) -> None:
     data = Digits.load(run.seed)
     model = Mlp(run.hidden, run.seed)
     optimizer = Sgd(run.learning_rate, run.momentum)
-    batches = Batches(*data.shard(index, len(group)), run.batch, run.seed + 1000 + index)
+    images, labels = data.shard(index, len(group))
+    batches = Batches(images, labels, min(run.batch, len(labels)), run.seed + 1000 + index)
     detector = NormChangeDetector(run.detector_threshold, run.detector_window)
     policy = ForgivenPolicy(run.reduce_scatter_fill, run.all_gather_fill)  # type: ignore[arg-type]
     directory = Path(run.directory)
@@ -289,7 +311,17 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as problem:
         sys.stderr.write(f"rank: {problem}\n")
         return 2
-    controller = Controller(run.socket)
+    try:
+        controller = Controller(run.socket)
+    except OSError as problem:
+        sys.stderr.write(f"rank: {run.socket}: no controller here: {problem.strerror or problem}\n")
+        return 1
+    with contextlib.closing(controller):
+        return _take_part(run, name, config, controller)
+
+
+def _take_part(run: RunFile, name: str, config: TransportConfig, controller: Controller) -> int:
+    """The run itself. What goes wrong is told to the controller; a bug leaves its traceback in the log."""
     try:
         with Transport(config, realtime=PACING_PRIORITY) as transport:
             host = Host(run, name, controller, transport)
@@ -297,12 +329,19 @@ def main(arguments: list[str] | None = None) -> int:
             (run_rank if name in run.group else run_ring)(host)
             # Peers may still be waiting for answers: stay until the controller hangs up.
             controller.wait_end()
-    except (CollectiveError, TransportError, SocketError, ValueError) as problem:
-        controller.tell(Trouble(name, str(problem)))
-        return 1
+        return 0
     except (EOFError, BrokenPipeError, ConnectionResetError):
+        sys.stderr.write("rank: the controller has gone\n")
         return 1
-    return 0
+    except (CollectiveError, TransportError, BuildError, OSError, ValueError) as problem:
+        why = str(problem)
+    except Exception as problem:
+        traceback.print_exc()
+        why = f"{type(problem).__name__}: {problem}"
+    sys.stderr.write(f"rank: {why}\n")
+    with contextlib.suppress(OSError):
+        controller.tell(Trouble(name, " ".join(why.split())))
+    return 1
 
 
 if __name__ == "__main__":
