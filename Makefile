@@ -31,10 +31,10 @@ demo: $(SETUP)  ## the main job: train over a Mininet fat-tree, with and without
 	$(PYTHON) -m controller.experiments.demo $(ARGS)
 
 test: $(SETUP) lint  ## lint, unit, property, packet and Mininet tests: under 10 minutes
-	$(PYTHON) -m pytest -m "not slow" $(ARGS)
+	$(PYTHON) -m pytest -n 2 -m "not slow" $(ARGS)
 
 test-all: $(SETUP)  ## every test, the long ones too
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -n 2 $(ARGS)
 
 ptf: $(SETUP)  ## packet tests by the ptf runner (root)
 	$(PYTHON) -m ptf_tests.run --target $(TARGET) $(ARGS)

@@ -47,7 +47,10 @@ def run(tmp_path: Path, *arguments: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
-@pytest.mark.parametrize("name", ["test_v1model.py", "test_queues.py", "test_tables.py"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("test_v1model.py", marks=pytest.mark.slow), "test_queues.py", "test_tables.py"],
+)
 def test_suite(name: str, tmp_path: Path) -> None:
     run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "-k", "not many", str(HERE / name))
 
