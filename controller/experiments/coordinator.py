@@ -20,7 +20,6 @@ from hosts.coordination import (
     Go,
     Hello,
     Message,
-    MessageError,
     ReceiveDone,
     StepBegin,
     StepDone,
@@ -28,6 +27,9 @@ from hosts.coordination import (
     decode,
     encode,
 )
+
+HANG_UP_SECONDS = 1.0
+"""What a host that hung up is given to be reported with its reason, before it is reported without one."""
 
 
 class RunError(Exception):
@@ -118,8 +120,9 @@ class Coordinator:
                     self._peers[host] = _Peer(host, writer)
                 await self._inbox.put(message)
             if host not in self.byes:
+                await asyncio.sleep(HANG_UP_SECONDS)
                 await self._inbox.put(RunError(f"{host}: its process ended in the middle of the run"))
-        except (MessageError, ConnectionError, asyncio.LimitOverrunError) as problem:
+        except (ValueError, ConnectionError) as problem:  # a line that is no message, or has no end
             await self._inbox.put(RunError(f"{host}: {problem}"))
 
     def failed(self, problem: str) -> None:
@@ -127,8 +130,17 @@ class Coordinator:
         self._inbox.put_nowait(RunError(problem))
 
     async def run(self, timeout_s: float) -> None:
-        """Lead the run. timeout_s: longest silence of all hosts. Raises RunError."""
+        """Lead the run. timeout_s: longest silence of all hosts. Raises RunError, and what budgets raise."""
         running: dict[int, _Running] = {}
+        try:
+            await self._lead(running, timeout_s)
+        finally:
+            tasks = [t for now in running.values() for t in (*now.installed.values(), *now.closing)]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _lead(self, running: dict[int, _Running], timeout_s: float) -> None:
         while len(self.byes) < len(self.hosts):
             try:
                 message = await asyncio.wait_for(self._inbox.get(), timeout_s)
@@ -137,6 +149,8 @@ class Coordinator:
                 raise RunError(
                     f"nothing was heard for {timeout_s:.0f} s from {', '.join(waiting)}: traffic is stuck"
                 ) from None
+            if isinstance(message, StepBegin | ReceiveDone | StepDone):
+                self._check_order(message, running)
             match message:
                 case Exception():
                     raise message
@@ -163,6 +177,13 @@ class Coordinator:
                     self.byes[host] = message
                 case Hello() | Go():
                     pass
+
+    def _check_order(self, message: StepBegin | ReceiveDone | StepDone, running: dict[int, _Running]) -> None:
+        """A host begins a step once, and says the rest in the middle of it."""
+        host, step = message.host, message.step
+        began = step in running and host in running[step].begins
+        if host not in self.hosts or began == isinstance(message, StepBegin):
+            raise RunError(f"{host}: said {message.kind} of step {step} out of order")
 
     def _waited_for(self, running: dict[int, _Running]) -> frozenset[str]:
         for now in running.values():

@@ -29,6 +29,7 @@ from topologies.model import Port
 
 SILENCE_SECONDS = 150.0
 END_SECONDS = 60.0
+WATCH_SECONDS = 0.2
 
 MLP_INPUT, MLP_CLASSES = 64, 10
 LEARNING_RATE, MOMENTUM, BATCH = 0.05, 0.9, 64
@@ -133,8 +134,11 @@ def run_file(
     steps: int,
     sheds: BudgetPolicy | None,
     keep_arrays: bool,
+    socket: Path = Path("coordinator.sock"),
 ) -> RunFile:
-    """What the host processes are told. sheds: the schedule by which senders shed, if they do."""
+    """What the host processes are told. sheds: the schedule by which senders shed, if they do. socket: the
+    coordinator's; its path must be short (a Unix socket's holds 107 bytes).
+    """
     dcqcn, transport, workload = configuration.dcqcn, configuration.transport, configuration.workload
     ranks = len(placement.ranks)
     data_bytes = 2 * (ranks - 1) * workload.gradient_bytes
@@ -182,7 +186,7 @@ def run_file(
         }
         if dcqcn.enabled
         else None,
-        socket=str(directory / "coordinator.sock"),
+        socket=str(socket),
         directory=str(directory),
         keep_arrays=keep_arrays,
     )
@@ -212,8 +216,15 @@ def _processes(net: MininetFabric, hosts: Sequence[str], told: Path, directory: 
                 start_new_session=True,  # Ctrl-C is for us; we end them
             )  # fmt: skip
         yield running
-        for process in running.values():
-            process.wait(END_SECONDS)
+        for name, process in running.items():
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise RunError(
+                    f"{name}: its process doesn't end; its log is {directory}/{name}.log"
+                ) from None
+            if process.returncode:
+                raise RunError(f"{name}: {_last_words(directory, name, process.returncode)}")
     finally:
         for process in running.values():
             if process.poll() is None:
@@ -223,20 +234,36 @@ def _processes(net: MininetFabric, hosts: Sequence[str], told: Path, directory: 
             log.close()
 
 
-def _watch(
+def _last_words(directory: Path, name: str, status: int) -> str:
+    """What a host process wrote at its end, in one line."""
+    if status < 0:
+        return f"its process was ended by signal {-status}"
+    lines = (directory / f"{name}.log").read_text(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("rank: ") if lines else f"its process ended with status {status}"
+
+
+@contextlib.contextmanager
+def _watched(
     running: Mapping[str, subprocess.Popen[bytes]], directory: Path, lead: Coordinator, loop: Any
-) -> None:
-    """Report a host process that ends before it has said anything."""
-    ended: dict[str, int | None] = {}
-    while None in ended.values() or not ended:
-        ended = {name: process.poll() for name, process in running.items()}
-        for name, status in ended.items():
-            if status:
-                lines = (directory / f"{name}.log").read_text(errors="replace").strip().splitlines()
-                why = lines[-1] if lines else f"exit status {status}"
-                loop.call_soon_threadsafe(lead.failed, f"{name}: {why}")
-                return
-        threading.Event().wait(0.2)
+) -> Iterator[None]:
+    """Meanwhile, report a host process that ends without having said why."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(WATCH_SECONDS):
+            for name, process in running.items():
+                if status := process.poll():
+                    why = _last_words(directory, name, status)
+                    loop.call_soon_threadsafe(lead.failed, f"{name}: {why}")
+                    return
+
+    watcher = threading.Thread(target=watch, name="watcher", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def run_arm(
@@ -260,7 +287,8 @@ def run_arm(
     hosts = [*placement.ranks, *placement.ring]
     directory.mkdir(parents=True, exist_ok=True)
     told = directory / "run.json"
-    plan = run_file(topology, configuration, placement, directory, seed, steps, sheds, capturing)
+    socket = net.directory / "coordinator.sock"
+    plan = run_file(topology, configuration, placement, directory, seed, steps, sheds, capturing, socket)
     plan.save(told)
     budgets = NicBudgets(fabric.controller, configuration)
     lead = Coordinator(frozenset(hosts), frozenset(placement.ranks), budgets, Watcher(report))
@@ -272,17 +300,16 @@ def run_arm(
     )
     with captures as files:
         fabric.run(budgets.start(placement.ranks))
-        server = fabric.run(lead.serve(Path(plan.socket)))
+        server = fabric.run(lead.serve(socket))
         try:
             with _processes(net, hosts, told, directory) as running:
-                loop = server.get_loop()
-                watcher = threading.Thread(target=_watch, args=(running, directory, lead, loop), daemon=True)
-                watcher.start()
-                fabric.run(lead.run(SILENCE_SECONDS))
+                with _watched(running, directory, lead, server.get_loop()):
+                    fabric.run(lead.run(SILENCE_SECONDS))
                 fabric.run(lead.close())
             net.check()
         finally:
             fabric.run(_close(server))
+            socket.unlink(missing_ok=True)
     return ArmRun(lead.outcomes, lead.byes, fabric.switch_counters(), dict(files), directory, placement)
 
 

@@ -160,6 +160,78 @@ def test_a_host_that_hangs_up_ends_the_run(tmp_path: Path) -> None:
         asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ([done("h1", 1)], "h1: said done of step 1 out of order"),
+        ([ReceiveDone("h2", 3, 5)], "h2: said received of step 3"),
+        ([begin("h1", 1), begin("h1", 1)], "h1: said begin of step 1"),
+        ([begin("h9", 1)], "h9: said begin of step 1"),
+        ([begin("h1", 1), done("h2", 1)], "h2: said done of step 1"),
+    ],
+)
+def test_what_is_said_out_of_order_ends_the_run(tmp_path: Path, said: list[Message], words: str) -> None:
+    async def scenario() -> None:
+        coordinator, host = lead(Log()), Host("h1", tmp_path / "s")
+        async with await coordinator.serve(tmp_path / "s"):
+            await host.connect()
+            for message in said:
+                host.say(message)
+            await coordinator.run(5)
+
+    with pytest.raises(RunError, match=words):
+        asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("line", [b"not a message\n", b"x" * (5 << 20)])
+def test_a_line_that_is_no_message_ends_the_run(tmp_path: Path, line: bytes) -> None:
+    async def scenario() -> None:
+        coordinator, host = lead(Log()), Host("h1", tmp_path / "s")
+        async with await coordinator.serve(tmp_path / "s"):
+            await host.connect()
+            host.writer.write(line)
+            await coordinator.run(5)
+
+    with pytest.raises(RunError, match="h1: "):
+        asyncio.run(scenario())
+
+
+def test_the_reason_wins_over_the_hang_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        coordinator, host = lead(Log()), Host("h1", tmp_path / "s")
+        async with await coordinator.serve(tmp_path / "s"):
+            await host.connect()
+            await host.writer.drain()
+            host.writer.close()
+            running = asyncio.create_task(coordinator.run(5))
+            await asyncio.sleep(0.2)
+            coordinator.failed("h1: its process was ended by signal 11")
+            await running
+
+    with pytest.raises(RunError, match="signal 11"):
+        asyncio.run(scenario())
+
+
+def test_a_failed_budget_ends_the_run_and_leaves_no_task(tmp_path: Path) -> None:
+    class Broken(Log):
+        async def open_step(self, begin: StepBegin) -> tuple[int, int]:
+            if begin.host == "h1":
+                raise RunError("nic1: refused")
+            await asyncio.sleep(60)
+            return 0, 0
+
+    async def scenario() -> None:
+        log = Broken()
+        try:
+            await play(tmp_path, 1, log)
+        finally:
+            names = {t.get_coro().__qualname__ for t in asyncio.all_tasks()}  # type: ignore[union-attr]
+            assert not any("open_step" in name for name in names), names
+
+    with pytest.raises(RunError, match="nic1: refused"):
+        asyncio.run(scenario())
+
+
 def test_silence_names_who_is_waited_for(tmp_path: Path) -> None:
     async def scenario() -> None:
         await lead(Log()).run(0.05)
