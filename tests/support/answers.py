@@ -11,21 +11,26 @@ from tests.support.wire import Roce
 
 
 def _answer(packet: Roce, dscp: int, **fields: Any) -> Roce:
-    """What every packet that goes back to the sender of `packet` has in common."""
+    """What every packet that goes back to the sender of `packet` has in common: the rest stays as it was."""
     assert packet.reth is not None
-    return Roce(
+    return packet.but(
         dest_qp=packet.reth.source_qp,
-        psn=packet.psn,
         dscp=dscp,
         ecn=wire.NOT_ECT,
+        ttl=64,
         eth_dst=packet.eth_src,
         eth_src=packet.eth_dst,
         src_ip=packet.dst_ip,
         dst_ip=packet.src_ip,
-        udp_src=packet.udp_src,
-        p_key=packet.p_key,
-        **fields,
-    )
+        solicited=0,
+        pad_count=0,
+        fecn=0,
+        exemption_eligible=0,
+        budget_exhausted=0,
+        ack_req=0,
+        reth=None,
+        payload=b"",
+    ).but(**fields)
 
 
 def feedback(
