@@ -40,8 +40,7 @@ ptf: $(SETUP)  ## packet tests by the ptf runner (root)
 	$(PYTHON) -m ptf_tests.run --target $(TARGET) $(ARGS)
 
 bench: $(SETUP)  ## benchmarks of the hot paths
-	$(PYTHON) -m target.bench $(ARGS)
-	$(PYTHON) -m hosts.bench $(ARGS)
+	COMPILER=$(filter-out auto,$(COMPILER)) $(PYTHON) -m scripts.bench $(ARGS)
 
 lint: $(SETUP)  ## ruff and mypy
 	$(VENV)/bin/ruff check .
