@@ -21,6 +21,8 @@ _BTH_AT = _ETH + _IP + _UDP
 _AFTER_BTH = _BTH_AT + _BTH
 _AFTER_RETH = _AFTER_BTH + _RETH
 
+_FILE_HEADER = 24
+
 # Magic numbers of the classic capture format: (byte order, nanoseconds per tick).
 _MAGIC = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -94,15 +96,20 @@ class Notification:
 
 def read_frames(path: Path) -> Iterator[tuple[int, bytes]]:
     """(time in ns, frame as captured) of every record of a classic pcap file."""
-    raw = path.read_bytes()
-    if raw[:4] not in _MAGIC:
+    try:
+        raw = path.read_bytes()
+    except OSError as problem:
+        raise CaptureError(f"{path}: {problem.strerror}") from None
+    if raw[:4] not in _MAGIC or len(raw) < _FILE_HEADER:
         raise CaptureError(f"{path}: not a pcap file")
     order, tick = _MAGIC[raw[:4]]
     record = struct.Struct(order + "IIII")
-    at, end = 24, len(raw)
-    while at + 16 <= end:
+    at, end = _FILE_HEADER, len(raw)
+    while at < end:
+        if at + record.size > end:
+            raise CaptureError(f"{path}: cut off in the middle of a packet")
         seconds, fraction, captured, _ = record.unpack_from(raw, at)
-        at += 16
+        at += record.size
         if at + captured > end:
             raise CaptureError(f"{path}: cut off in the middle of a packet")
         yield seconds * 1_000_000_000 + fraction * tick, raw[at : at + captured]
@@ -121,29 +128,42 @@ def read_roce(path: Path, delivered_to: int | None = None) -> Iterator[Data | Fe
 
     delivered_to: the host's address, when taken between a NIC and its host, where
         data for the host carries the delivery header.
+
+    Raises CaptureError, for a RoCE packet too short for its headers as well.
     """
-    for time_ns, frame in read_frames(path):
-        if len(frame) < _AFTER_BTH or frame[12:14] != b"\x08\x00" or frame[23] != 17:
-            continue
-        _, tos, _, _, _, _, _, _, src, dst = _ip.unpack_from(frame, _ETH)
-        if frame[36:38] != b"\x12\xb7":
-            continue
-        opcode, bits, _, flags_qp, ack_psn = _bth.unpack_from(frame, _BTH_AT)
-        flags, qp, psn = flags_qp >> 24, flags_qp & 0xFFFFFF, ack_psn & 0xFFFFFF
-        if opcode == WRITE_ONLY:
-            offset, rkey, length = _reth.unpack_from(frame, _AFTER_BTH)
-            event = accept = 0
-            if dst == delivered_to:
-                event, _, _, accept = _delivery.unpack_from(frame, _AFTER_RETH)
-            yield Data(
-                time_ns, src, dst, tos >> 2, tos & 3 == 3, qp, rkey & 0xFFFFFF, psn, offset, length,
-                bool(bits & 0x80), event, accept,
-            )  # fmt: skip
-        elif opcode == ACKNOWLEDGE:
-            aeth, rcv_nxt, start, length = _feedback.unpack_from(frame, _AFTER_BTH)
-            yield Feedback(
-                time_ns, src, dst, qp, psn, bool(flags & 0x40), bool(flags & 0x20), bool(flags & 0x10),
-                aeth >> 24 == NAK, rcv_nxt, start, length,
-            )  # fmt: skip
-        elif opcode == CNP:
-            yield Notification(time_ns, src, dst, qp)
+    for number, (time_ns, frame) in enumerate(read_frames(path), 1):
+        try:
+            packet = _decode(time_ns, frame, delivered_to)
+        except struct.error:
+            raise CaptureError(f"{path}: packet {number}: {len(frame)} bytes are too few") from None
+        if packet is not None:
+            yield packet
+
+
+def _decode(time_ns: int, frame: bytes, delivered_to: int | None) -> Data | Feedback | Notification | None:
+    """None: not a RoCE packet, or of an opcode that nobody here sends."""
+    if len(frame) < _AFTER_BTH or frame[12:14] != b"\x08\x00" or frame[23] != 17:
+        return None
+    _, tos, _, _, _, _, _, _, src, dst = _ip.unpack_from(frame, _ETH)
+    if frame[36:38] != b"\x12\xb7":
+        return None
+    opcode, bits, _, flags_qp, ack_psn = _bth.unpack_from(frame, _BTH_AT)
+    flags, qp, psn = flags_qp >> 24, flags_qp & 0xFFFFFF, ack_psn & 0xFFFFFF
+    if opcode == WRITE_ONLY:
+        offset, rkey, length = _reth.unpack_from(frame, _AFTER_BTH)
+        event = accept = 0
+        if dst == delivered_to:
+            event, _, _, accept = _delivery.unpack_from(frame, _AFTER_RETH)
+        return Data(
+            time_ns, src, dst, tos >> 2, tos & 3 == 3, qp, rkey & 0xFFFFFF, psn, offset, length,
+            bool(bits & 0x80), event, accept,
+        )  # fmt: skip
+    elif opcode == ACKNOWLEDGE:
+        aeth, rcv_nxt, start, length = _feedback.unpack_from(frame, _AFTER_BTH)
+        return Feedback(
+            time_ns, src, dst, qp, psn, bool(flags & 0x40), bool(flags & 0x20), bool(flags & 0x10),
+            aeth >> 24 == NAK, rcv_nxt, start, length,
+        )  # fmt: skip
+    elif opcode == CNP:
+        return Notification(time_ns, src, dst, qp)
+    return None

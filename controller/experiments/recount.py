@@ -113,7 +113,9 @@ def _runs(mask: int, block: int, length: int) -> Iterable[tuple[int, int]]:
 
 
 class Recounter:
-    """Replays one NIC's captures. `trimmed_dscp`: the DSCPs of trimmed headers."""
+    """Replays one NIC's captures. `trimmed_dscp`: the DSCPs of trimmed headers; `forgivable_dscp`: that of
+    gradient traffic among them.
+    """
 
     def __init__(
         self,
@@ -123,8 +125,10 @@ class Recounter:
         steps: Sequence[InstalledStep],
         trimmed_dscp: frozenset[int],
         block_bytes: int,
+        forgivable_dscp: int,
     ) -> None:
         self._address = address
+        self._forgivable_dscp = forgivable_dscp
         self._block = block_bytes
         self._trimmed_dscp = trimmed_dscp
         self._installed: Mapping[int, InstalledStep] = {s.step: s for s in steps}
@@ -144,6 +148,8 @@ class Recounter:
             if isinstance(packet, Data):
                 if packet.dst == self._address:
                     inbound.append(packet)
+                elif packet.src != self._address:
+                    self._violation(f"a packet neither from nor for this host: {packet}")
                 else:
                     self._result.sent[packet.key] = packet.length
                     self._result.totals["sent_bytes"] += packet.length
@@ -200,7 +206,8 @@ class Recounter:
             self._violation(f"a packet of a flow nobody expects: {packet}")
             return
         plan = flow.plan
-        if packet.offset % self._block or packet.offset + packet.length > plan.length:
+        end = packet.offset + packet.length
+        if packet.offset % self._block or end > plan.length or (end % self._block and end < plan.length):
             self._violation(f"{plan.label}: a range outside its message: {packet}")
             return
         flow.first_ns = flow.first_ns or packet.time_ns
@@ -263,7 +270,7 @@ class Recounter:
             return
         if delivery.event != DELIVERY_FORGIVEN or delivery.accept << first != missing:
             self._violation(f"{flow.plan.label}: a trimmed header came as {delivery}, missing {missing:#x}")
-        if not charge or not installed:
+        if not charge or not installed or packet.dscp != self._forgivable_dscp:
             self._violation(f"{flow.plan.label}: forgiven, but not eligible: {packet}")
             return
         charge.forgiven += lacking
@@ -308,16 +315,28 @@ class Recounter:
             eligible = installed.exemption != 1
             exhausted = full and installed.exemption != 2
             charge.exhausted_reports += exhausted
+        gone = charge is not None and not missing and self._settled(flow.plan.step)
+        if gone and answer.exhausted and answer.eligible:
+            return
         if (answer.eligible, answer.exhausted) != (eligible, exhausted):
             sent, due = (answer.eligible, answer.exhausted), (eligible, exhausted)
             self._violation(f"{label}: flags {sent}, recounted {due}: {packet}")
 
+    def _lacking(self, flow: FlowBooks) -> int:
+        """Blocks of a flow that are not settled, as a mask."""
+        return ((1 << -(-flow.plan.length // self._block)) - 1) & ~flow.settled
+
+    def _settled(self, step: int | None) -> bool:
+        """Nothing of the step is missing: its entry may be removed, and a late duplicate is then told
+        that there is no budget (eligible, exhausted): docs/dataplane.md.
+        """
+        flows = self._result.flows.values()
+        return not any(self._lacking(flow) for flow in flows if flow.plan.step == step)
+
     def _close(self) -> None:
         for flow in self._result.flows.values():
-            whole = (1 << -(-flow.plan.length // self._block)) - 1
-            if flow.settled != whole:
-                lacking = (whole & ~flow.settled).bit_count()
-                self._violation(f"{flow.plan.label}: {lacking} blocks were never settled")
+            if lacking := self._lacking(flow):
+                self._violation(f"{flow.plan.label}: {lacking.bit_count()} blocks were never settled")
         for step, books in self._result.steps.items():
             if books.outstanding:
                 self._violation(f"step {step}: {books.outstanding} bytes still outstanding at the end")

@@ -88,6 +88,7 @@ def recount(run: ArmRun, topology: Topology, configuration: Configuration) -> di
         recounter = Recounter(
             topology.host(name).nic, int(topology.host(name).ip), plans.get(name, []),
             installed.get(name, []), trimmed, configuration.wire.block_bytes,
+            configuration.dscp.gradient_trimmed,
         )  # fmt: skip
         jobs.append((recounter, str(run.captures[wire]), str(run.captures[host])))
     with ProcessPoolExecutor() as pool:
@@ -112,8 +113,22 @@ def _missing(run: ArmRun, recounts: dict[str, Recount], step: int, block: int) -
     return found
 
 
+def _budget_violations(run: ArmRun, configuration: Configuration) -> list[str]:
+    """What was installed against the schedule and the lengths of the messages that were posted."""
+    wrong = []
+    for outcome in run.outcomes:
+        begin = outcome.begin
+        expected = sum(o.length_bytes for offers in begin.offers.values() for o in offers if o.gradient)
+        p = configuration.budget.p_ppm(begin.critical) if expected else 0
+        due = (expected, p, p * expected // 1_000_000)
+        said = (begin.expected_bytes, outcome.p_ppm, outcome.budget)
+        if said != due:
+            wrong.append(f"{begin.host} step {begin.step}: (expected, p, budget) {said}, recounted {due}")
+    return wrong
+
+
 def _state_violations(run: ArmRun, recounts: dict[str, Recount]) -> list[str]:
-    """The NIC's own books against the recount."""
+    """The NIC's own books, and the host's, against the recount."""
     wrong = []
     for outcome in run.outcomes:
         if outcome.state is None:
@@ -122,8 +137,16 @@ def _state_violations(run: ArmRun, recounts: dict[str, Recount]) -> list[str]:
         books = recounts[host].steps[step]
         said = (outcome.state.received, outcome.state.forgiven, outcome.state.outstanding)
         counted = (books.received, books.forgiven, books.outstanding)
-        if outcome.p_ppm and said != counted:
+        if said != counted:
             wrong.append(f"{host} step {step}: (received, forgiven, outstanding) {said}, recounted {counted}")
+        if outcome.done.forgiven_bytes != books.forgiven:
+            wrong.append(
+                f"{host} step {step}: the host knows of {outcome.done.forgiven_bytes} forgiven bytes, "
+                f"recounted {books.forgiven}"
+            )
+        # Late duplicates may still be trimmed after the NIC was asked.
+        if outcome.state.trimmed > books.trimmed:
+            wrong.append(f"{host} step {step}: {outcome.state.trimmed} trimmed, recounted {books.trimmed}")
     return wrong
 
 
@@ -171,6 +194,7 @@ def judge(name: str, seed: int, run: ArmRun, topology: Topology, configuration: 
     ranks = {host: i for i, host in enumerate(run.placement.ranks)}
     recounts = recount(run, topology, configuration)
     violations = [line for r in recounts.values() for line in r.violations]
+    violations += _budget_violations(run, configuration)
     violations += _state_violations(run, recounts)
     sent_packets, lost = check_arrivals(list(recounts.values()))
     trimmed_arrived = sum(r.totals["trimmed_packets"] for r in recounts.values())

@@ -65,6 +65,20 @@ def test_one_wrong_value_anywhere_is_found(tmp_path: Path, arrays: Arrays, rank:
     assert check_step(tmp_path, 1, RANKS, LOST)
 
 
+def test_what_is_no_number_is_found(tmp_path: Path, arrays: Arrays) -> None:
+    got = all_reduce(arrays, {})
+    for array in got:
+        array[50] = np.nan
+    save(tmp_path, got)
+    assert any("not the exact mean" in line for line in check_step(tmp_path, 1, RANKS, {}))
+
+
+def test_missing_and_odd_arrays_are_found(tmp_path: Path, arrays: Arrays) -> None:
+    assert "missing" in check_step(tmp_path, 1, RANKS, {})[0]
+    save(tmp_path, [*all_reduce(arrays, {})[:2], np.zeros(3, np.float32)])
+    assert "different shapes" in check_step(tmp_path, 1, RANKS, {})[0]
+
+
 def test_bytes_given_up_in_silence_are_found(tmp_path: Path, arrays: Arrays) -> None:
     save(tmp_path, all_reduce(arrays, LOST))
     assert len(check_step(tmp_path, 1, RANKS, {})) >= 2

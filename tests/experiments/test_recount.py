@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.experiments.captures import CaptureError, read_frames
+from controller.experiments.captures import CaptureError, read_frames, read_roce
 from controller.experiments.recount import FlowPlan, InstalledStep, Recount, Recounter, check_arrivals
 from tests.model.reference import NicModel
 from tests.support import wire
@@ -98,7 +98,9 @@ class Scene:
         host_file = write_pcap(tmp_path / "host.pcap", [f for port, f in frames if port == HOST])
         installed = replace(self.installed(), **other)  # type: ignore[arg-type]
         trimmed = frozenset((wire.DSCP_GRADIENT_TRIMMED, wire.DSCP_DATA_TRIMMED))
-        counter = Recounter("nic1", self.address, self.plans, [installed], trimmed, 512)
+        counter = Recounter(
+            "nic1", self.address, self.plans, [installed], trimmed, 512, wire.DSCP_GRADIENT_TRIMMED
+        )
         return counter.run(wire_file, host_file)
 
 
@@ -238,6 +240,47 @@ def test_fraud_is_named(tmp_path: Path, fraud: Callable[[Frames], Frames], words
     assert any(words in line for line in result.violations), result.violations[:5]
 
 
+def late_duplicate(made: Scene) -> list[tuple[int, bytes]]:
+    """A data packet of the scene once more, with another PSN, and what the NIC answers."""
+    packet = wire.decode(made.frames[on_wire(made.frames, wire.WRITE_ONLY)[0]][1])
+    full = wire.data(made.plans[0].qp, 0, PACKET, psn=5000, source_qp=0x400, dscp=wire.DSCP_GRADIENT)
+    frame = replace(full, src_ip=packet.src_ip, dst_ip=packet.dst_ip).encode()
+    return [(WIRE, frame), *((p, bytes(f)) for p, f in made.model.receive(WIRE, frame))]
+
+
+@pytest.mark.parametrize("exemption", [PAPER, NEVER, 2])
+def test_a_late_duplicate_may_meet_a_step_that_has_gone(tmp_path: Path, exemption: int) -> None:
+    made = scene(exemption=exemption)
+    made.model.remove(SLOT)
+    assert made.recount(tmp_path, made.frames + late_duplicate(made)).violations == []
+
+
+def test_a_report_of_no_budget_before_the_step_is_over_is_named(tmp_path: Path) -> None:
+    made = scene(budget=1 << 40)
+    cut = made.frames[:-40]
+    made.model.remove(SLOT)
+    result = made.recount(tmp_path, cut + late_duplicate(made))
+    assert any("flags" in line for line in result.violations)
+
+
+def test_forgiven_without_a_gradient_class_is_named(tmp_path: Path) -> None:
+    made = scene()
+    frames = []
+    for port, frame in made.frames:
+        packet = wire.decode(frame) if port == WIRE else None
+        if packet is not None and packet.dscp == wire.DSCP_GRADIENT_TRIMMED:
+            frame = replace(packet, dscp=wire.DSCP_DATA_TRIMMED).encode()
+        frames.append((port, frame))
+    assert any("not eligible" in line for line in made.recount(tmp_path, frames).violations)
+
+
+def test_a_strangers_packet_is_named(tmp_path: Path) -> None:
+    made = scene()
+    stray = wire.data(made.plans[0].qp, 0, PACKET, psn=1, source_qp=0x400)
+    frames = [*made.frames, (WIRE, replace(stray, src_ip=1, dst_ip=2).encode())]
+    assert any("neither from nor for" in line for line in made.recount(tmp_path, frames).violations)
+
+
 def test_more_than_the_vested_share_is_named(tmp_path: Path) -> None:
     result = scene(vesting=False).recount(tmp_path, vesting=True)
     assert any("p/(1-p)" in line for line in result.violations)
@@ -269,13 +312,31 @@ def test_ranges_of_forgiven_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not a capture at all", b"\x4d\x3c\xb2\xa1" + bytes(28) + b"\xff" * 8]
+    "content",
+    [
+        b"",
+        b"not a capture at all",
+        b"\x4d\x3c\xb2\xa1",
+        b"\x4d\x3c\xb2\xa1" + bytes(28) + b"\xff" * 8,
+        b"\x4d\x3c\xb2\xa1" + bytes(20) + bytes(7),
+    ],
 )
 def test_a_broken_capture_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(content)
     with pytest.raises(CaptureError, match=r"x\.pcap"):
         list(read_frames(path))
+
+
+def test_a_packet_without_room_for_its_headers_is_refused(tmp_path: Path) -> None:
+    frame = wire.data(1, 0, PACKET, psn=1, source_qp=1).encode()[:60]
+    with pytest.raises(CaptureError, match=r"x\.pcap: packet 1: 60 bytes"):
+        list(read_roce(write_pcap(tmp_path / "x.pcap", [frame])))
+
+
+def test_a_capture_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="No such file"):
+        list(read_frames(tmp_path / "x.pcap"))
 
 
 def test_policies_are_those_of_the_dataplane() -> None:
