@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def draw(directory: Path, target: Path | None = None) -> Path:
     table = _per_step(steps)
     names = list(arms["arm"])
     figure, axes = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
-    for name, colour in zip(names, _COLOURS, strict=False):
+    for name, colour in zip(names, itertools.cycle(_COLOURS), strict=False):
         rows = table.filter(pl.col("arm") == name)
         x = rows["step"]
         axes[0].plot(x, rows["span_ms"], color=colour, marker="o", ms=3, label=name)

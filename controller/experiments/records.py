@@ -31,7 +31,14 @@ import polars as pl
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One rank's step."""
+    """One rank's step.
+
+    What a rank does as a receiver (budget, received ... outstanding, echoes_sent, exhausted_*, refused_*,
+    late) and as a sender (sent ... rate_cuts, notifications_*, became_*) stands in one row: the latter went
+    to all other ranks, whose steps need not be critical when this rank's is. Event counts are differences
+    from the end of the step before, when every message was settled; a late duplicate counts in the step
+    after.
+    """
 
     arm: str
     step: int

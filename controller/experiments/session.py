@@ -36,7 +36,6 @@ from topologies.targets import TargetError, find
 from topologies.veth import VethError
 
 DEFAULT_SHARE = 0.5
-BOOT_NOTE = "To look inside meanwhile: python -m topologies.attach -- tcpdump -i edge1-eth1"
 
 _KNOWN = (
     ControllerError, RunError, ProfileError, TopologyError, CaptureError, UnreadableCapture, IsolationError,
@@ -103,7 +102,8 @@ def options(arguments: argparse.Namespace, program: str) -> Options:
         raise RunError(f"--share {arguments.share}: give a number above 0, at most 1")
     if arguments.link_rate < 0:
         raise RunError(f"--link-rate {arguments.link_rate}: give bits per second, or 0 to calibrate")
-    profile = profile.override({"fabric.seed": seed}, "--seed")
+    if arguments.seed is not None:
+        profile = profile.override({"fabric.seed": seed}, "--seed")
     Placement.of(topology_of(profile), profile.at_rate(arguments.link_rate or NOMINAL_BPS))
     results = (arguments.results or Path("results") / f"run-{program}").resolve()
     records.check_directory(results)
@@ -145,11 +145,13 @@ class Session:
         target = find(chosen.target)
         target.prepare((programs.switch.json, programs.nic.json))
         # Static ARP: the job must not stall because a probe met a full queue.
+        first = topology.links_of(topology.hosts[0].nic)[-1].b.interface
         with MininetFabric(topology, target=target, directory=run.directory, static_arp=True) as net:
             self._timed("boot", since)
             console.print(
                 f"{len(topology.hosts)} hosts, {len(topology.devices)} P4 devices ({chosen.target}), "
-                f"{len(topology.links)} links in a private namespace. {BOOT_NOTE}"
+                f"{len(topology.links)} links in a private namespace. "
+                f"To look inside meanwhile: python -m topologies.attach -- tcpdump -i {first}"
             )
             rate = chosen.link_rate_bps or self._calibrate(net, programs, run.directory)
             verdicts = [self._arm(net, programs, arm, rate) for arm in arms]

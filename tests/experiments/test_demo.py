@@ -77,6 +77,21 @@ def test_every_experiment_runs(tmp_path: Path, script: str) -> None:
         assert lost["shedding"] > 0
 
 
+def test_a_host_that_dies_is_named(tmp_path: Path) -> None:
+    run = start(tmp_path / "r", "--steps", "500")
+    told = str(tmp_path / "r" / "arms" / "FORGIVE" / "run.json")
+    find = ["pgrep", "-f", f"hosts.rank {told} h3$"]
+    deadline = time.monotonic() + 120
+    while not (found := subprocess.run(find, capture_output=True, text=True, check=False).stdout.split()):
+        assert time.monotonic() < deadline and run.poll() is None, run.communicate()
+        time.sleep(0.2)
+    os.kill(int(found[0]), signal.SIGKILL)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 2
+    assert err == "demo: h3: its process was ended by signal 9\n"
+    assert not (Path("/run/forgive") / str(run.pid)).exists()
+
+
 @pytest.mark.parametrize("moment", ["in a private namespace", "entities installed"])
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
     run = start(tmp_path / "r", "--steps", "50")
