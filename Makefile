@@ -40,12 +40,12 @@ ptf: $(SETUP)  ## packet tests by the ptf runner (root)
 	$(PYTHON) -m ptf_tests.run --target $(TARGET) $(ARGS)
 
 bench: $(SETUP)  ## benchmarks of the hot paths
-	COMPILER=$(filter-out auto,$(COMPILER)) $(PYTHON) -m scripts.bench $(ARGS)
+	$(PYTHON) -m scripts.bench $(ARGS)
 
 lint: $(SETUP)  ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy compiler controller hosts profiles target topologies ptf_tests tests
+	$(VENV)/bin/mypy compiler controller hosts profiles scripts target topologies ptf_tests tests
 
 format: $(SETUP)  ## let ruff format the Python code
 	$(VENV)/bin/ruff check --fix .

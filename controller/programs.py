@@ -48,13 +48,15 @@ class Programs:
 
 
 def choose_compiler(name: str | None = None) -> str:
-    """ "p4c" or "own": what is asked for (argument, then COMPILER), else p4c if it is on PATH.
+    """ "p4c" or "own": what is asked for (argument, then COMPILER), else or for "auto" p4c if it is on PATH.
 
     Raises ControllerError if it is not known, or asked for and not there.
     """
-    wanted = name or os.environ.get("COMPILER") or ("p4c" if shutil.which(P4C) else "own")
+    wanted = name or os.environ.get("COMPILER") or "auto"
+    if wanted == "auto":
+        wanted = "p4c" if shutil.which(P4C) else "own"
     if wanted not in ("p4c", "own"):
-        raise ControllerError(f"COMPILER={wanted}: give p4c or own")
+        raise ControllerError(f"COMPILER={wanted}: give p4c, own or auto")
     if wanted == "p4c" and shutil.which(P4C) is None:
         raise ControllerError(f"{P4C} isn't on PATH; install p4c, or use COMPILER=own")
     return wanted

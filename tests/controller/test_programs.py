@@ -86,7 +86,7 @@ def test_choosing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ControllerError, match="p4c-bm2-ss isn't on PATH; install p4c, or use COMPILER=own"):
         choose_compiler("p4c")
     monkeypatch.setenv("COMPILER", "gcc")
-    with pytest.raises(ControllerError, match="COMPILER=gcc: give p4c or own"):
+    with pytest.raises(ControllerError, match="COMPILER=gcc: give p4c, own or auto"):
         choose_compiler()
     monkeypatch.setenv("COMPILER", "own")
     install(tmp_path, monkeypatch, GOOD)
