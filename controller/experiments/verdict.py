@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from controller import StepPolicy
-from controller.experiments.coordinator import StepOutcome
+from controller.experiments.coordinator import RunError, StepOutcome
 from controller.experiments.gradients import Missing, check_step, drift
 from controller.experiments.records import ArmRecord, StepRecord, TpRecord
 from controller.experiments.recount import FlowPlan, InstalledStep, Recount, Recounter, check_arrivals
@@ -78,7 +80,9 @@ def _recount(job: tuple[Recounter, str, str]) -> Recount:
 
 
 def recount(run: ArmRun, topology: Topology, configuration: Configuration) -> dict[str, Recount]:
-    """Recount every NIC of the run from its captures, by host; several at a time."""
+    """Recount every NIC of the run from its captures, by host; several at a time. Raises CaptureError,
+    RunError.
+    """
     hosts = [*run.placement.ranks, *run.placement.ring]
     plans = _plans(topology, run.outcomes)
     installed = _installed(run.outcomes, configuration)
@@ -91,8 +95,12 @@ def recount(run: ArmRun, topology: Topology, configuration: Configuration) -> di
             configuration.dscp.gradient_trimmed,
         )  # fmt: skip
         jobs.append((recounter, str(run.captures[wire]), str(run.captures[host])))
-    with ProcessPoolExecutor() as pool:
-        return dict(zip(hosts, pool.map(_recount, jobs), strict=True))
+    # Ctrl-C is for this process alone: the others end with it.
+    with ProcessPoolExecutor(initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+        try:
+            return dict(zip(hosts, pool.map(_recount, jobs), strict=True))
+        except BrokenProcessPool:
+            raise RunError("a process that recounts captures was killed: is there memory left?") from None
 
 
 def _missing(run: ArmRun, recounts: dict[str, Recount], step: int, block: int) -> Missing:
