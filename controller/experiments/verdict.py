@@ -95,8 +95,8 @@ def recount(run: ArmRun, topology: Topology, configuration: Configuration) -> di
             configuration.dscp.gradient_trimmed,
         )  # fmt: skip
         jobs.append((recounter, str(run.captures[wire]), str(run.captures[host])))
-    # Ctrl-C is for this process alone: the others end with it.
-    with ProcessPoolExecutor(initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+    # Ctrl-C ends the helpers at once and without a word; this process then says so.
+    with ProcessPoolExecutor(initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL)) as pool:
         try:
             return dict(zip(hosts, pool.map(_recount, jobs), strict=True))
         except BrokenProcessPool:

@@ -92,9 +92,11 @@ def test_a_host_that_dies_is_named(tmp_path: Path) -> None:
     assert not (Path("/run/forgive") / str(run.pid)).exists()
 
 
-@pytest.mark.parametrize("moment", ["in a private namespace", "entities installed"])
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str) -> None:
-    run = start(tmp_path / "r", "--steps", "50")
+@pytest.mark.parametrize(
+    ("moment", "steps"), [("in a private namespace", 50), ("entities installed", 50), ("2/2", 2)]
+)
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, moment: str, steps: int) -> None:
+    run = start(tmp_path / "r", "--steps", str(steps))
     assert run.stdout is not None
     seen = ""
     while moment not in seen:
