@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.experiments.captures import DELIVERY_FORGIVEN, Data, Feedback, Notification, read_roce
+from controller.experiments.captures import DELIVERY_FORGIVEN, Data, Feedback, read_roce
 
 MILLION = 1_000_000
 
@@ -151,20 +151,15 @@ class Recounter:
                 elif packet.src != self._address:
                     self._violation(f"a packet neither from nor for this host: {packet}")
                 else:
+                    if packet.key in self._result.sent:
+                        self._violation(f"two packets under one sequence number: {packet}")
                     self._result.sent[packet.key] = packet.length
                     self._result.totals["sent_bytes"] += packet.length
                     self._result.totals["sent_packets"] += 1
-            elif isinstance(packet, Feedback):
-                if packet.src == self._address:
-                    if packet.key in answers:
-                        self._violation(f"two answers to one packet: {packet}")
-                    answers[packet.key] = packet
-                    self._result.totals["echoes_sent"] += packet.becn
-                else:
-                    self._result.totals["reports_arrived"] += 1
-                    self._result.totals["echoes_arrived"] += packet.becn
-            elif packet.src == self._address:
-                self._result.totals["notifications_sent"] += 1
+            elif isinstance(packet, Feedback) and packet.src == self._address:
+                if packet.key in answers:
+                    self._violation(f"two answers to one packet: {packet}")
+                answers[packet.key] = packet
         for packet in inbound:
             self._arrival(packet, deliveries.pop(packet.key, None), answers.pop(packet.key, None))
         for stray in deliveries.values():
@@ -184,10 +179,6 @@ class Recounter:
                 if packet.key in found:
                     self._violation(f"one packet was delivered twice: {packet}")
                 found[packet.key] = packet
-            elif isinstance(packet, Feedback) and packet.dst == self._address:
-                self._result.totals["echoes_delivered"] += packet.becn
-            elif isinstance(packet, Notification) and packet.dst == self._address:
-                self._result.totals["notifications_delivered"] += 1
         return found
 
     def _bytes(self, mask: int, length: int) -> int:

@@ -281,6 +281,13 @@ def test_a_strangers_packet_is_named(tmp_path: Path) -> None:
     assert any("neither from nor for" in line for line in made.recount(tmp_path, frames).violations)
 
 
+def test_a_sequence_number_used_twice_is_named(tmp_path: Path) -> None:
+    made = scene()
+    own = replace(wire.data(made.plans[0].qp, 0, PACKET, psn=1, source_qp=9), src_ip=made.address, dst_ip=2)
+    frames = [*made.frames, (WIRE, own.encode()), (WIRE, own.encode())]
+    assert any("one sequence number" in line for line in made.recount(tmp_path, frames).violations)
+
+
 def test_more_than_the_vested_share_is_named(tmp_path: Path) -> None:
     result = scene(vesting=False).recount(tmp_path, vesting=True)
     assert any("p/(1-p)" in line for line in result.violations)
