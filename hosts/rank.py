@@ -85,6 +85,7 @@ class RunFile:
     shed_high_ppm: int
     transport: dict[str, Any]
     dcqcn: dict[str, Any] | None
+    data: str
     socket: str
     directory: str
     keep_arrays: bool
@@ -253,7 +254,7 @@ def run_rank(host: Host) -> None:
     run = host.run
     group = host.numbers(run.group)
     index = run.group.index(host.name)
-    data = Digits.load(run.seed)
+    data = Digits.open(Path(run.data))
     model = Mlp(run.hidden, run.seed)
     optimizer = Sgd(run.learning_rate, run.momentum)
     images, labels = data.shard(index, len(group))

@@ -9,6 +9,7 @@ contiguous vector, in the order of `Mlp.shapes`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,16 @@ class Digits:
         y = raw_y[order].astype(np.int64)
         cut = round(len(y) * (1 - test_share))
         return cls(x[:cut], y[:cut], x[cut:], y[cut:])
+
+    def save(self, path: Path) -> None:
+        """Write for `open`: many ranks then share one import of scikit-learn."""
+        np.savez(path, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    @classmethod
+    def open(cls, path: Path) -> Digits:
+        """What `save` wrote."""
+        with np.load(path) as arrays:
+            return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
 
     def shard(self, rank: int, ranks: int) -> tuple[F32, Labels]:
         """Every `ranks`-th training sample, from the `rank`-th on."""

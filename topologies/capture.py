@@ -50,22 +50,27 @@ def capture(
     interfaces: Sequence[str],
     directory: Path,
     snap_bytes: int = HEADERS,
-    filter_expression: str = "",
+    filter_expression: str | Mapping[str, str] = "",
     buffer_kib: int = BUFFER_KIB,
 ) -> Iterator[Mapping[str, Path]]:
     """Record interfaces of this namespace into `directory`/<interface>.pcap while the context is open.
 
     snap_bytes: bytes kept of each frame, 0 = all; the original length is kept beside them. filter_expression:
-    as for tcpdump. buffer_kib: kernel buffer of each capture. Yields the files by interface. Raises
-    CaptureError.
+    as for tcpdump, one for all or by interface. buffer_kib: kernel buffer of each capture. Yields the files
+    by interface. Raises CaptureError.
     """
     if shutil.which("tcpdump") is None:
         raise CaptureError("tcpdump isn't on PATH; install it: apt-get install tcpdump")
     directory.mkdir(parents=True, exist_ok=True)
+    expressions: Mapping[str, str] = (
+        dict.fromkeys(interfaces, filter_expression)
+        if isinstance(filter_expression, str)
+        else filter_expression
+    )
     running: list[_Running] = []
     try:
         running.extend(
-            _start(interface, directory, snap_bytes, filter_expression, buffer_kib)
+            _start(interface, directory, snap_bytes, expressions.get(interface, ""), buffer_kib)
             for interface in interfaces
         )
         deadline = time.monotonic() + START_SECONDS

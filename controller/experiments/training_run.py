@@ -20,6 +20,7 @@ from controller.experiments.coordinator import Coordinator, RunError, StepBytes,
 from hosts.coordination import Bye, StepBegin, StepDone
 from hosts.messages import STEP_SLOTS
 from hosts.rank import RunFile
+from hosts.training import Digits
 from profiles import Configuration
 from profiles.concrete import BudgetPolicy
 from topologies import NIC_HOST_PORT, NIC_WIRE_PORT, Topology
@@ -186,6 +187,7 @@ def run_file(
         }
         if dcqcn.enabled
         else None,
+        data=str(directory / "digits.npz"),
         socket=str(socket),
         directory=str(directory),
         keep_arrays=keep_arrays,
@@ -198,6 +200,17 @@ def nic_interfaces(topology: Topology, hosts: Sequence[str]) -> list[tuple[str, 
     for name in hosts:
         nic = topology.host(name).nic
         found.append((name, Port(nic, NIC_WIRE_PORT).interface, Port(nic, NIC_HOST_PORT).interface))
+    return found
+
+
+def capture_filters(topology: Topology, hosts: Sequence[str]) -> dict[str, str]:
+    """By interface, what a recount needs: on the wire, data of both directions and this NIC's answers;
+    towards the host, what it is given of messages."""
+    found = {}
+    for name, wire, host in nic_interfaces(topology, hosts):
+        address, roce = topology.host(name).ip, "udp dst port 4791"
+        found[wire] = f"{roce} and not (dst host {address} and udp[8] = 0x11)"
+        found[host] = f"{roce} and dst host {address} and udp[8] = 0x0a"
     return found
 
 
@@ -290,11 +303,12 @@ def run_arm(
     socket = net.directory / "coordinator.sock"
     plan = run_file(topology, configuration, placement, directory, seed, steps, sheds, capturing, socket)
     plan.save(told)
+    Digits.load(seed).save(Path(plan.data))
     budgets = NicBudgets(fabric.controller, configuration)
     lead = Coordinator(frozenset(hosts), frozenset(placement.ranks), budgets, Watcher(report))
-    interfaces = [i for _, wire, host in nic_interfaces(topology, hosts) for i in (wire, host)]
+    filters = capture_filters(topology, hosts)
     captures: contextlib.AbstractContextManager[Mapping[str, Path]] = (
-        capture(interfaces, directory / "pcaps", snap_bytes=128, filter_expression="udp port 4791")
+        capture(list(filters), directory / "pcaps", snap_bytes=128, filter_expression=filters)
         if capturing
         else contextlib.nullcontext({})
     )

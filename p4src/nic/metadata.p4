@@ -23,6 +23,9 @@ const bit<16> GROUP_FEEDBACK_NOTIFICATION = 3;
 const bit<16> RID_HOST = 1;
 const bit<16> RID_NOTIFICATION = 3;   // everything else is feedback
 
+// Queue of the answers; data has 0 (p4src/switch/metadata.p4).
+const bit<3> PRIORITY_FEEDBACK = 2;
+
 const bit<16> TRIMMED_UDP_BYTES = UDP_BYTES + BTH_BYTES + RETH_BYTES;
 const bit<16> TRIMMED_IPV4_BYTES = IPV4_BYTES + TRIMMED_UDP_BYTES;
 const bit<16> FEEDBACK_UDP_BYTES = UDP_BYTES + BTH_BYTES + AETH_BYTES + FEEDBACK_BYTES;

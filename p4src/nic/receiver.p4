@@ -31,6 +31,8 @@ control Receiver(in nic_headers_t hdr,
   // turns around, and without a notification no group is needed.
   @hidden action reply(in bool to_host, in bool notify) {
     meta.reply.due = true;
+    // Ahead of the host's own data, however much of it waits for the wire.
+    std_meta.priority = PRIORITY_FEEDBACK;
     if (to_host) {
       std_meta.mcast_grp =
           notify ? GROUP_HOST_FEEDBACK_NOTIFICATION : GROUP_HOST_FEEDBACK;

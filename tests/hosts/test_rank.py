@@ -15,6 +15,7 @@ import pytest
 from hosts import rank
 from hosts.coordination import Bye, Hello, Message, StepBegin, Trouble, decode
 from hosts.rank import RunFile, main
+from hosts.training import Digits
 
 
 def run_file(directory: Path, **changes: Any) -> dict[str, Any]:
@@ -37,6 +38,7 @@ def run_file(directory: Path, **changes: Any) -> dict[str, Any]:
         "shed_high_ppm": 0,
         "transport": {"line_rate_bps": 1_000_000_000},
         "dcqcn": None,
+        "data": str(directory / "digits.npz"),
         "socket": str(directory / "s"),
         "directory": str(directory),
         "keep_arrays": False,
@@ -128,6 +130,7 @@ class Listener:
 @pytest.fixture
 def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
     monkeypatch.setattr(rank, "PACING_PRIORITY", 0)
+    Digits.load(1).save(tmp_path / "digits.npz")
     made = Listener(tmp_path / "s")
     yield made
     made.end()
@@ -160,6 +163,17 @@ def test_a_parameter_out_of_range_is_told(tmp_path: Path, listener: Listener) ->
     bad = run_file(tmp_path, detector_threshold=-1)
     assert main([write(tmp_path, bad), "h1"]) == 1
     assert "detector threshold" in str(listener.end()[-1])
+
+
+@pytest.mark.parametrize("content", [None, b"no archive"])
+def test_data_that_cannot_be_read_is_told(tmp_path: Path, listener: Listener, content: bytes | None) -> None:
+    (tmp_path / "digits.npz").unlink()
+    if content is not None:
+        (tmp_path / "digits.npz").write_bytes(content)
+    assert main([write(tmp_path, run_file(tmp_path)), "h1"]) == 1
+    told = listener.end()[-1]
+    assert isinstance(told, Trouble) and told.why.count("\n") == 0
+    assert "digits.npz" in told.why or "pickle" in told.why
 
 
 def test_a_controller_that_hangs_up_ends_the_host(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -74,6 +76,14 @@ def test_the_same_seed_gives_the_same_model_and_data() -> None:
     assert not np.array_equal(a.train_x, other.train_x)
     assert np.array_equal(Mlp(9, 7).weights, Mlp(9, 7).weights)
     assert not np.array_equal(Mlp(9, 7).weights, Mlp(9, 8).weights)
+
+
+def test_saved_data_comes_back_as_it_was(digits: Digits, tmp_path: Path) -> None:
+    digits.save(tmp_path / "digits.npz")
+    opened = Digits.open(tmp_path / "digits.npz")
+    for name in ("train_x", "train_y", "test_x", "test_y"):
+        there, back = getattr(digits, name), getattr(opened, name)
+        assert there.dtype == back.dtype and np.array_equal(there, back)
 
 
 @pytest.mark.parametrize("ranks", [1, 3, 8])

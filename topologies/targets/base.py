@@ -9,11 +9,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiles import Configuration
-from topologies.model import CPU_PORT, Tier, Topology
+from topologies.model import CPU_PORT, Kind, Tier, Topology
 
 FIRST_GRPC_PORT = 9559
 """IANA's P4Runtime port; device i listens on 9558 + i, loopback only."""
@@ -64,7 +64,12 @@ def settings(topology: Topology, configuration: Configuration | None) -> tuple[D
         ports = []
         for link in topology.links_of(device.name):
             end = link.end(device.name)
-            ports.append(_port(end.number, end.interface, link.tier, configuration))
+            port = _port(end.number, end.interface, link.tier, configuration)
+            if device.kind is Kind.NIC and link.tier is Tier.ACCESS:
+                # The host paces at link rate. At the same rate its NIC would never work off what piled up
+                # while this machine was busy elsewhere.
+                port = replace(port, rate_bps=port.rate_bps * 5 // 4)
+            ports.append(port)
         address = f"127.0.0.1:{FIRST_GRPC_PORT + device.device_id - 1}"
         devices.append(
             DeviceSettings(device.name, device.device_id, address, CPU_PORT, PRIORITY_QUEUES, tuple(ports))
