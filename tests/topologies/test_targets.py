@@ -40,7 +40,8 @@ def test_settings_follow_the_topology_and_the_configuration() -> None:
     )
     host, wire = nic.ports
     assert (host.port, host.interface, host.rate_bps, host.delay_ns) == (1, "nic1-eth1", 0, 0)
-    assert (wire.port, wire.interface, wire.rate_bps) == (2, "nic1-eth2", 8_000_000)
+    # A quarter faster than its link, so that it works off what a stall left.
+    assert (wire.port, wire.interface, wire.rate_bps) == (2, "nic1-eth2", 10_000_000)
     assert wire.delay_ns == configuration.links.access_delay_ns > 0
     assert [port.rate_bps for port in edge.ports] == [8_000_000, 8_000_000, 4_000_000, 4_000_000]
     assert edge.ports[3].delay_ns == configuration.links.fabric_delay_ns
