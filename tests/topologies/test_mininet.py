@@ -338,22 +338,11 @@ def test_no_such_target() -> None:
 @pytest.mark.skipif(shutil.which("mn") is None, reason="Mininet's mn isn't on PATH")
 def test_mininet_s_own_command() -> None:
     """`mn --custom`, in namespaces of its own: on an error mn cleans up by name, on the whole machine."""
-    mn = (
-        'exec 3<. && mount -t tmpfs tmpfs /tmp && mkdir -p "$0" && mount --bind /proc/self/fd/3 "$0" && cd "$0"'
-        ' && ip link set lo up && exec mn "$@"'  # the repository itself may lie in /tmp
-    )
-    command = [
-        "unshare",
-        "--net",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
-        "sh",
-        "-c",
-        mn,
-        str(ROOT),
-    ]
+    # A /tmp of its own; the repository itself may lie in the old one.
+    mn = 'mount -t tmpfs tmpfs /tmp && mkdir -p "$0" && mount --no-canonicalize --bind . "$0"'
+    mn += ' && cd "$0" && ip link set lo up && exec mn "$@"'
+    command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", mn]
+    command += [str(ROOT)]
     command += ["--custom", "topologies/mininet_topo.py", "--topo", "fattree,2", "--test", "pingall"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     said = done.stdout + done.stderr
