@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much this machine can forward, and the link rate that follows.
 
-Two steps of the job's own traffic run without rate limits. What crosses the
+Three steps of the job's own traffic run without rate limits. What crosses the
 devices in that time, packets times devices, is the machine's capacity; the link
 rate is set so that the job, with its slowest links busy all the time, asks for a
 share of it. The rest is room for bursts, captures and the training itself.
@@ -19,7 +19,7 @@ from topologies import Tier, Topology
 from topologies.mininet_net import MininetFabric
 
 NOMINAL_BPS = 1_000_000_000
-STEPS = 2
+STEPS = 3
 WINDOW_PACKETS = 2
 """Per flow: enough to keep the devices busy, too little to overflow a socket or a capture ring."""
 

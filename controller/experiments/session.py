@@ -35,7 +35,7 @@ from topologies.mininet_path import MininetMissing
 from topologies.targets import TargetError, find
 from topologies.veth import VethError
 
-DEFAULT_SHARE = 0.9
+DEFAULT_SHARE = 1.0
 
 _KNOWN = (
     ControllerError, RunError, ProfileError, TopologyError, CaptureError, UnreadableCapture, IsolationError,
