@@ -28,7 +28,8 @@ MAXIMUM_TAG = 2**32 - 1
 QUERY_SECONDS = 1.0
 QUERY_TRIES = 10
 
-_EXEMPTION = {Exemption.PAPER: 0, Exemption.NEVER: 1, Exemption.NEVER_ENDS: 2}
+EXEMPTION_CODES = {Exemption.PAPER: 0, Exemption.NEVER: 1, Exemption.NEVER_ENDS: 2}
+"""Values of `set_step`'s parameter `exemption` (docs/dataplane.md)."""
 
 # Replica ids (p4src/nic/metadata.p4): 1 host copy, 2 feedback, 3 notification.
 GROUPS = (
@@ -124,7 +125,7 @@ class InstalledStep:
             "packet_bytes": policy.packet_bytes,
             "forgive_threshold": policy.forgive_threshold,
             "vesting": int(policy.vesting),
-            "exemption": _EXEMPTION[policy.exemption],
+            "exemption": EXEMPTION_CODES[policy.exemption],
             "eligible": int(policy.eligible),
             "notification_interval_us": policy.notification_interval_us,
             "forgiveness_echoes": int(policy.forgiveness_echoes),

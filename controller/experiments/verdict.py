@@ -15,12 +15,11 @@ from controller.experiments.gradients import Missing, check_step, drift
 from controller.experiments.records import ArmRecord, StepRecord, TpRecord
 from controller.experiments.recount import FlowPlan, InstalledStep, Recount, Recounter, check_arrivals
 from controller.experiments.training_run import ArmRun, nic_interfaces
+from controller.nic import EXEMPTION_CODES
 from hosts.messages import STEP_SLOTS, MessageKey
 from hosts.shedding import PLACEHOLDER_BYTES
-from profiles import Configuration, Exemption
+from profiles import Configuration
 from topologies import Topology
-
-_EXEMPTION = {Exemption.PAPER: 0, Exemption.NEVER: 1, Exemption.NEVER_ENDS: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def _installed(
             installed.setdefault(outcome.begin.host, []).append(
                 InstalledStep(
                     step, step % STEP_SLOTS, outcome.p_ppm, outcome.budget, policy.packet_bytes,
-                    policy.vesting, _EXEMPTION[policy.exemption], policy.eligible,
+                    policy.vesting, EXEMPTION_CODES[policy.exemption], policy.eligible,
                 )
             )  # fmt: skip
     return installed
