@@ -66,18 +66,20 @@ def build(
     *,
     flags: Sequence[str] = RELEASE,
     shared: bool = True,
+    headers: Sequence[Path] = (),
 ) -> Path:
     """Compile `files` into one shared object (or executable) and return its path.
 
     The file is named by a hash of sources, headers, flags and compiler, so that a second call only looks it
-    up; it appears whole or not at all, also when several processes build at once. Raises BuildError."""
+    up; it appears whole or not at all, also when several processes build at once. `headers`: what the files
+    include besides the core's own. Raises BuildError."""
     cc = shlex.split(compiler())
     kind = ["-shared", "-fPIC", "-fvisibility=default"] if shared else []
     options = [*WARNINGS, *flags, *kind, f"-I{CORE}", "-pthread"]
     digest = hashlib.sha256()
     for part in (*cc, *options, os.uname().machine):
         digest.update(part.encode() + b"\0")
-    for path in [*files, *sorted(CORE.rglob("*.h"))]:
+    for path in [*files, *sorted(CORE.rglob("*.h")), *headers]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     target = cache_directory() / f"{name}-{digest.hexdigest()[:20]}{'.so' if shared else ''}"
     if target.exists():
