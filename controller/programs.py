@@ -79,7 +79,7 @@ def compile_program(source: Path, compiler: str, build: Path) -> Program:
     out = build / compiler
     program = Program(source.stem, out / f"{source.stem}.json", out / f"{source.stem}.p4info.txtpb", compiler)
     stamp = out / f"{source.stem}.sources"
-    content = _digest(source.parent.rglob("*.p4"), _identity(compiler))
+    content = content_key(source, compiler)
     try:
         if stamp.read_text() == content and program.json.exists() and program.p4info.exists():
             return program
@@ -98,6 +98,11 @@ def compile_program(source: Path, compiler: str, build: Path) -> Program:
             new.unlink(missing_ok=True)
     stamp.write_text(content)
     return program
+
+
+def content_key(source: Path, compiler: str) -> str:
+    """Changes with any P4 file around the source, and with the compiler."""
+    return _digest(source.parent.rglob("*.p4"), _identity(compiler))
 
 
 def _run(command: Sequence[str], source: Path) -> None:

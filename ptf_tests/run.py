@@ -85,8 +85,9 @@ def select(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _run_suite(suite: str, target_name: str, tests: Sequence[str]) -> int:
+    from controller.errors import ControllerError
     from tests.support.device import make_interfaces, settings
-    from tests.support.programs import CompileError, compile_program
+    from tests.support.programs import compile_program
     from topologies.targets import TargetError, find
     from topologies.veth import VethError
 
@@ -101,7 +102,7 @@ def _run_suite(suite: str, target_name: str, tests: Sequence[str]) -> int:
         device = settings(suite, ports, {SLOW_PORT: SLOW_RATE_BPS}, FRAME_BYTES)
         make_interfaces(device)
         target.start((device,), logs)
-    except (CompileError, TargetError, VethError) as error:
+    except (ControllerError, TargetError, VethError) as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
     try:

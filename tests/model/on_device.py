@@ -13,10 +13,12 @@ from collections.abc import Sequence
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from controller.errors import ControllerError
+from controller.programs import Program
 from tests.model import traffic
 from tests.model.compare import Comparison, Mismatch
 from tests.model.traffic import CONTROL_KINDS, ODD_KINDS, RECEIVER_KINDS, SENDER_KINDS
-from tests.support.programs import ROOT, CompileError, Program, compile_program
+from tests.support.programs import ROOT, compile_program
 from topologies.isolate import IsolationError, enter_private_namespace
 from topologies.targets import TargetError
 from topologies.veth import VethError
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         program = compile_program("nic")
         enter_private_namespace()
         return _run(options.target, program, options.plans)
-    except (CompileError, IsolationError, TargetError, VethError) as error:
+    except (ControllerError, IsolationError, TargetError, VethError) as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from controller.programs import Program
 from tests.support.p4rt import P4RuntimeControl
-from tests.support.programs import Program
 from topologies import veth
 from topologies.targets import DeviceSettings, PortSettings, find
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from controller.programs import Program
 from target.engine import Engine
 from tests.support.direct import DirectControl
-from tests.support.programs import Program
 
 NS_PER_S = 1_000_000_000
 QUEUE_BYTES = 16 << 20

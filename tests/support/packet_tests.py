@@ -12,10 +12,11 @@ from types import ModuleType
 import ptf
 import ptf.ptfutils
 
+from controller.programs import Program
 from tests.support.dut import Dut
 from tests.support.memory import MemoryDut
 from tests.support.memory_dataplane import MemoryDataplane
-from tests.support.programs import ROOT, Program
+from tests.support.programs import ROOT
 
 PORTS = {"switch": (1, 2, 3, 4, 5), "nic": (1, 2)}
 SLOW_PORT, SLOW_RATE_BPS = 5, 16_384
