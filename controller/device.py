@@ -109,6 +109,10 @@ class Device:
             primary = U128.decode(answer.arbitration.election_id)
             raise self._error(f"another controller is primary (election id {primary}); stop it first")
 
+    async def push(self) -> None:
+        """Load the program again: tables, counters and registers start from nothing."""
+        await self._push(self._connected())
+
     async def _push(self, client: P4Client) -> None:
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,

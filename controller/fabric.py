@@ -104,6 +104,18 @@ class FabricController:
             work += [nic.install(configuration, seed + i) for i, nic in enumerate(self.nics.values())]
         await _all(work)
 
+    async def reroute(self, down: Collection[Link]) -> None:
+        """New routes around these links, in place of the installed ones; all else stays."""
+        table = routes(self.topology, down)
+        await _all([s.reroute(table[s.name]) for s in self.switches.values()])
+
+    async def restart(self, name: str, configuration: Configuration, seed: int = 0) -> None:
+        """Load a NIC's program again, and its settings: it forgets flows, steps and counters. name, seed: as
+        for `nic` and `install`. Its installed steps are gone: install them anew where they are wanted.
+        """
+        nic = self.nic(name)
+        await nic.restart(configuration, seed + list(self.nics).index(nic.name))
+
     async def verify(self) -> int:
         """Read everything back from every device and compare. Returns how many entities agreed.
 

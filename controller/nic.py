@@ -187,6 +187,12 @@ class Nic:
         ]
         await self.device.write("insert", entities)
 
+    async def restart(self, configuration: Configuration, seed: int) -> None:
+        """The program anew, then `install`. No step is installed afterwards."""
+        await self.device.push()
+        self._steps.clear()
+        await self.install(configuration, seed)
+
     # --- steps
     @property
     def steps(self) -> dict[int, InstalledStep]:

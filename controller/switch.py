@@ -101,6 +101,12 @@ def limits(ports: list[int], configuration: Configuration) -> list[Entity]:
     return entities
 
 
+def _place(entity: Entity) -> tuple[object, ...]:
+    """Table and key of an entry."""
+    assert isinstance(entity, Entry) and entity.key is not None
+    return (entity.table, *entity.key.items())
+
+
 class Switch:
     """One switch. `ports`: those with a link."""
 
@@ -108,6 +114,7 @@ class Switch:
         self.device = device
         self.name = device.name
         self.ports = ports
+        self._routes: list[Entity] = []
 
     async def install(
         self, topology: Topology, table: SwitchRoutes, configuration: Configuration | None
@@ -115,12 +122,23 @@ class Switch:
         """Everything a switch needs. Without a configuration: routes alone, no class, no limit, no
         marking.
         """
-        entities = routes(table)
+        self._routes = routes(table)
+        entities = self._routes
         if configuration is not None:
             seed = configuration.fabric.seed + topology.device(self.name).device_id
             settings = Entry("switch_config", "configure", {"seed": seed})
             entities = [settings, *classes(configuration), *limits(self.ports, configuration), *entities]
         await self.device.write("insert", entities)
+
+    async def reroute(self, table: SwitchRoutes) -> None:
+        """Replace the routes that were installed: what is new first, what is gone last."""
+        before = {_place(entity): entity for entity in self._routes}
+        after = {_place(entity): entity for entity in routes(table)}
+        changed = [e for place, e in after.items() if place in before and before[place] != e]
+        await self.device.write("insert", [e for place, e in after.items() if place not in before])
+        await self.device.write("modify", changed)
+        await self.device.write("delete", [e for place, e in before.items() if place not in after])
+        self._routes = list(after.values())
 
     async def counters(self) -> SwitchCounters:
         """All counters, by one read."""

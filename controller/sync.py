@@ -99,6 +99,14 @@ class Fabric:
         """Program every switch and NIC; see FabricController.install."""
         self.run(self.controller.install(configuration, seed, down))
 
+    def reroute(self, down: Collection[Link]) -> None:
+        """New routes around these links; see FabricController.reroute."""
+        self.run(self.controller.reroute(down))
+
+    def restart(self, nic: str, configuration: Configuration, seed: int = 0) -> None:
+        """Load a NIC's program again; see FabricController.restart."""
+        self.run(self.controller.restart(nic, configuration, seed))
+
     def verify(self) -> int:
         """Read everything back and compare; returns how many entities agreed."""
         return self.run(self.controller.verify())

@@ -19,6 +19,7 @@ from controller import Fabric, FabricController, NicCounters, StepPolicy, Switch
 from controller.experiments.coordinator import Coordinator, RunError, StepBytes, StepOutcome
 from hosts.coordination import Bye, StepBegin, StepDone
 from hosts.messages import STEP_SLOTS
+from hosts.profile import dcqcn_settings, transport_settings
 from hosts.rank import RunFile
 from hosts.training import Digits
 from profiles import Configuration
@@ -140,7 +141,7 @@ def run_file(
     """What the host processes are told. sheds: the schedule by which senders shed, if they do. socket: the
     coordinator's; its path must be short (a Unix socket's holds 107 bytes).
     """
-    dcqcn, transport, workload = configuration.dcqcn, configuration.transport, configuration.workload
+    workload = configuration.workload
     ranks = len(placement.ranks)
     data_bytes = 2 * (ranks - 1) * workload.gradient_bytes
     tp_bytes = data_bytes * workload.tp_share_ppm // (1_000_000 - workload.tp_share_ppm)
@@ -163,30 +164,8 @@ def run_file(
         all_gather_fill="own",
         shed_low_ppm=sheds.p_low_ppm if sheds else 0,
         shed_high_ppm=sheds.p_high_ppm if sheds else 0,
-        transport={
-            "line_rate_bps": dcqcn.line_rate_bps,
-            "payload_bytes": payload,
-            "overhead_bytes": configuration.wire.frame_bytes - payload,
-            "window_bytes": transport.window_bytes,
-            "scale_window": transport.scale_window,
-            "rto_ns": transport.rto_ns,
-            "catch_up_ns": 4 * configuration.packet_ns,
-            "gradient_dscp": configuration.dscp.gradient,
-            "data_dscp": configuration.dscp.data,
-        },
-        dcqcn={
-            "gain": 2.0**-dcqcn.gain_shift,
-            "alpha_period_ns": dcqcn.alpha_period_ns,
-            "decrease_period_ns": dcqcn.decrease_period_ns,
-            "increase_period_ns": dcqcn.increase_period_ns,
-            "fast_recovery_stages": dcqcn.fast_recovery_stages,
-            "additive_bps": dcqcn.additive_bps,
-            "hyper_bps": dcqcn.hyper_bps,
-            "min_bps": dcqcn.minimum_rate_bps,
-            "clamp_target": dcqcn.clamp_target,
-        }
-        if dcqcn.enabled
-        else None,
+        transport=transport_settings(configuration),
+        dcqcn=dcqcn_settings(configuration),
         data=str(directory / "digits.npz"),
         socket=str(socket),
         directory=str(directory),

@@ -57,15 +57,20 @@ class DeviceSettings:
     ports: tuple[PortSettings, ...]
 
 
-def settings(topology: Topology, configuration: Configuration | None) -> tuple[DeviceSettings, ...]:
-    """Every device of a fabric. Without a configuration nothing is limited or delayed: for a calibration."""
+def settings(
+    topology: Topology, configuration: Configuration | None, *, simulated: bool = False
+) -> tuple[DeviceSettings, ...]:
+    """Every device of a fabric. Without a configuration nothing is limited or delayed: for a calibration.
+
+    simulated: on a simulated clock every port has exactly its link's rate.
+    """
     devices = []
     for device in topology.devices:
         ports = []
         for link in topology.links_of(device.name):
             end = link.end(device.name)
             port = _port(end.number, end.interface, link.tier, configuration)
-            if device.kind is Kind.NIC and link.tier is Tier.ACCESS:
+            if device.kind is Kind.NIC and link.tier is Tier.ACCESS and not simulated:
                 # The host paces at link rate. At the same rate its NIC would never work off what piled up
                 # while this machine was busy elsewhere.
                 port = replace(port, rate_bps=port.rate_bps * 5 // 4)

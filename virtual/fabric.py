@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole fabric in one process: switches, NICs, links and hosts on one simulated clock.
+
+Devices, names, ids and ports are the topology's, as in Mininet; the programs come over P4Runtime, as ever.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hosts.config import TransportConfig
+from hosts.endpoint import Stats
+from hosts.profile import transport_config
+from profiles import Configuration
+from target.api import DeviceError
+from target.device import Device
+from target.engine import Engine
+from target.p4runtime import BindError, Endpoint, ServerThread
+from topologies import NIC_HOST_PORT, NIC_WIRE_PORT, Host, Link, Topology
+from topologies.model import Port
+from topologies.targets import DeviceSettings, PortSettings, settings
+from virtual import native
+from virtual.clock import Clock, Event
+from virtual.errors import VirtualError
+
+EVENTS = 256
+"""Taken from the native side at once."""
+
+MAXIMUM_SOCKET_PATH = 100
+PPM = 1_000_000
+
+_EVENT = struct.Struct("=5Q12I")
+"""attach_event_t"""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameWeight:
+    """What a frame weighs on a link: max(its length + adjust, minimum) bytes."""
+
+    adjust: int = 0
+    minimum: int = 0
+
+
+class VirtualFabric:
+    """Running from the start, at time 0 and without programs; a context that closes itself.
+
+    directory: for the P4Runtime socket and captures. seed: of losses on links. weight: of frames on links.
+    transport: a host's transport, if not the configuration's. Raises VirtualError, hosts.build.BuildError.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        configuration: Configuration,
+        *,
+        directory: Path,
+        seed: int = 0,
+        weight: FrameWeight | None = None,
+        transport: Callable[[Host], TransportConfig] | None = None,
+    ) -> None:
+        self.topology = topology
+        self.configuration = configuration
+        self.directory = directory
+        self.seed = seed
+        self.host_names = [host.name for host in topology.hosts]
+        self._numbers = {name: i for i, name in enumerate(self.host_names)}
+        self._weight = weight or FrameWeight()
+        self._socket_directory: tempfile.TemporaryDirectory[str] | None = None
+        self._server: ServerThread | None = None
+        self._devices: dict[str, Device] = {}
+        self.native = native.load()
+        self.attach: Any = None
+        self.engine = Engine()
+        self.clock = Clock(self)
+        try:
+            self._build(transport or self._configured)
+            self._serve()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- life
+
+    def _build(self, transport: Callable[[Host], TransportConfig]) -> None:
+        address = f"unix:{self._socket_path()}"
+        self.devices: tuple[DeviceSettings, ...] = tuple(
+            replace(device, grpc_address=address)
+            for device in settings(self.topology, self.configuration, simulated=True)
+        )
+        """Every device with its id and P4Runtime address, for a controller."""
+        try:
+            for row in self.devices:
+                device = self._devices[row.name] = self.engine.add_device(
+                    row.name, row.device_id, cpu_port=row.cpu_port, priority_queues=row.priority_queues
+                )
+                for port in row.ports:
+                    self._add_port(device, port)
+            for link in self.topology.links:
+                if link.a.node in self._devices:
+                    self._connect(link)
+        except DeviceError as error:
+            raise VirtualError(f"the fabric can't be built: {error}") from None
+        self._attach_hosts(transport)
+
+    def _add_port(self, device: Device, port: PortSettings) -> None:
+        trimmed = port.trimmed_share_percent * PPM // 100
+        # Data and trimmed headers share what strict feedback leaves.
+        shares = (PPM - trimmed, trimmed) if trimmed else ()
+        device.add_port(
+            port.port,
+            rate_bps=port.rate_bps,
+            queue_bytes=port.queue_bytes,
+            delay_ns=port.delay_ns,
+            frame_adjust=self._weight.adjust,
+            min_frame=self._weight.minimum,
+            shares_ppm=shares,
+        )
+
+    def _connect(self, link: Link) -> None:
+        self._devices[link.a.node].connect(link.a.number, self._devices[link.b.node], link.b.number)
+
+    def _attach_hosts(self, transport: Callable[[Host], TransportConfig]) -> None:
+        ffi, lib = self.native
+        out = ffi.new("attach_t **")
+        self._check(lib.attach_create(self._pointer("sw_engine *", self.engine), len(self._numbers), out))
+        self.attach = out[0]
+        for number, host in enumerate(self.topology.hosts):
+            config = ffi.new("transport_config_t *")
+            transport(host).fill(config)
+            nic = self._pointer("sw_device *", self._devices[host.nic])
+            self._check(lib.attach_host(self.attach, number, config, nic, NIC_HOST_PORT, NIC_WIRE_PORT))
+        self._events = ffi.new("attach_event_t[]", EVENTS)
+
+    def _configured(self, host: Host) -> TransportConfig:
+        # The NIC fetches packets when its line is free: nothing else paces the host as a whole, and a flow
+        # that waits for its turn does not catch up.
+        mac = int(host.mac.replace(":", ""), 16)
+        return transport_config(self.configuration, str(host.ip), port_paced=True, catch_up_ns=0, mac=mac)
+
+    def tell_received(self, wanted: bool) -> None:
+        """Whether the end of a receive is told when it happens, or with the sender's alone."""
+        self.native[1].attach_tell_received(self.attach, wanted)
+
+    def _check(self, status: int) -> None:
+        if status < 0:
+            raise VirtualError(f"the hosts can't be attached: status {status} (virtual/core/attach.h)")
+
+    def _pointer(self, kind: str, owner: Engine | Device) -> Any:
+        """A handle of the engine's library, for ours."""
+        return self.native[0].cast(kind, int(self.engine.ffi.cast("uintptr_t", owner._handle)))
+
+    def _socket_path(self) -> Path:
+        """In the run's directory, or a short one where that is too long for a socket."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory.resolve() / "p4runtime.sock"
+        if len(str(path)) > MAXIMUM_SOCKET_PATH:
+            self._socket_directory = tempfile.TemporaryDirectory(prefix="fabric-")
+            path = Path(self._socket_directory.name) / "p4runtime.sock"
+        path.unlink(missing_ok=True)
+        return path
+
+    def _serve(self) -> None:
+        # One address for all: the device id tells them apart.
+        server = ServerThread([Endpoint(self.devices[0].grpc_address, tuple(self._devices.values()))])
+        try:
+            server.start()
+        except BindError as error:
+            raise VirtualError(f"P4Runtime: {error}; give another directory") from None
+        self._server = server
+
+    def close(self) -> None:
+        """Stop everything. Safe to call twice. Controllers must have left."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        self.engine.close()
+        attach, self.attach = self.attach, None
+        if attach is not None:
+            self.native[1].attach_destroy(attach)
+        if self._socket_directory is not None:
+            self._socket_directory.cleanup()
+            self._socket_directory = None
+
+    def __enter__(self) -> VirtualFabric:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what the clock drives
+
+    def run(self, until_ns: int) -> Sequence[Event]:
+        """Move the engine; the clock calls this."""
+        ffi, lib = self.native
+        count = lib.attach_run(self.attach, until_ns, self._events, EVENTS)
+        if count == 0:
+            return ()
+        if count < 0:
+            raise VirtualError(f"the engine can't go to {until_ns} ns: {self.engine.error() or 'it refuses'}")
+        return list(_EVENT.iter_unpack(ffi.buffer(self._events, count * _EVENT.size)))
+
+    def idle(self) -> bool:
+        """No frame is on its way and no host will send or time out."""
+        return self.engine.next_event_ns is None
+
+    # --- parts
+
+    def device(self, name: str) -> Device:
+        """A switch or NIC, for what P4Runtime does not show: queue depths, captures, registers."""
+        if name not in self._devices:
+            raise VirtualError(f"no device {name}; devices are {', '.join(self._devices)}")
+        return self._devices[name]
+
+    def number(self, host: str) -> int:
+        """Of a host, in the topology's order, from 0."""
+        if host not in self._numbers:
+            raise VirtualError(f"no host {host}; hosts are {self.host_names[0]} to {self.host_names[-1]}")
+        return self._numbers[host]
+
+    def stats(self, host: str) -> Stats:
+        """Of the host's transport, since the start."""
+        ffi, lib = self.native
+        native_stats = ffi.new("transport_stats_t *")
+        lib.transport_get_stats(lib.attach_transport(self.attach, self.number(host)), native_stats)
+        return Stats(**{name: int(getattr(native_stats, name)) for name in Stats.__dataclass_fields__})
+
+    # --- links
+
+    def link(self, name: str) -> Link:
+        """By its two ends ("leaf1-spine2") or by an interface ("leaf1-eth9")."""
+        first, _, second = name.partition("-")
+        for link in self.topology.links:
+            ends = (link.a.node, link.b.node)
+            if ends in ((first, second), (second, first)) or name in (link.a.interface, link.b.interface):
+                return link
+        raise VirtualError(f"no link {name}; name its ends, as in {_example(self.topology)}")
+
+    def set_link(self, name: str, up: bool) -> None:
+        """Take a link down, with what is on it, or up, both directions."""
+        for end in self.ends(name):
+            self._devices[end.node].set_link(end.number, up)
+
+    def set_loss(self, name: str, ppm: int) -> None:
+        """Lose each frame of a link with this probability, in either direction, by draws of the seed."""
+        for end in self.ends(name):
+            # A stream of its own for each port.
+            seed = self.seed << 32 | self.topology.device(end.node).device_id << 16 | end.number
+            self._devices[end.node].set_loss(end.number, ppm, seed)
+
+    def ends(self, name: str) -> tuple[Port, Port]:
+        """Of a link between devices."""
+        link = self.link(name)
+        for end in (link.a, link.b):
+            if end.node not in self._devices:
+                raise VirtualError(f"link {name}: a host and its NIC are one machine; name a link of the NIC")
+        return link.a, link.b
+
+
+def _example(topology: Topology) -> str:
+    link = topology.links[-1]
+    return f"{link.a.node}-{link.b.node}"

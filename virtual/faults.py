@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong in a run, and when: links down and up, losses, NICs that restart."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controller import Fabric
+from topologies import Kind, Link
+from virtual.errors import VirtualError
+from virtual.fabric import PPM, VirtualFabric
+
+
+class FaultKind(enum.StrEnum):
+    """What happens."""
+
+    LINK_DOWN = "link_down"
+    """What is on the link, and what is sent to it from then on, is lost."""
+    LINK_UP = "link_up"
+    LOSS = "loss"
+    """Each frame of the link is lost with probability `ppm`, from then on; 0 ends it."""
+    NIC_RESTART = "nic_restart"
+    """The NIC's program is loaded anew, and its settings: flows, steps and counters are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One event of a run.
+
+    at_ns: simulated time. what: a link by its ends ("leaf1-spine2") or an interface ("leaf1-eth9"); for a
+    restart a NIC or its host. ppm: of a loss. reroute: the controller takes the link out of all routes, or
+    back in, at the same instant; else switches go on sending to it.
+    """
+
+    at_ns: int
+    kind: FaultKind
+    what: str
+    ppm: int = 0
+    reroute: bool = False
+
+
+class FaultPlan:
+    """Faults of a run, checked and set as timers at once. Raises VirtualError.
+
+    seed: as given to the controller's `install`, for NICs that restart.
+    """
+
+    def __init__(
+        self, fabric: VirtualFabric, controller: Fabric, faults: Iterable[Fault], seed: int = 0
+    ) -> None:
+        self._fabric = fabric
+        self._controller = controller
+        self._seed = seed
+        self._down: set[Link] = set()
+        self.happened: list[Fault] = []
+        faults = sorted(faults, key=lambda fault: fault.at_ns)
+        for fault in faults:
+            self._check(fault)
+        for fault in faults:
+            fabric.clock.at(fault.at_ns, lambda fault=fault: self._happen(fault))  # type: ignore[misc]
+
+    def _check(self, fault: Fault) -> None:
+        where = f"fault {fault.kind} of {fault.what} at {fault.at_ns} ns"
+        if fault.at_ns < self._fabric.clock.now_ns:
+            raise VirtualError(f"{where}: it is {self._fabric.clock.now_ns} ns already; give a later time")
+        if not 0 <= fault.ppm <= PPM:
+            raise VirtualError(f"{where}: ppm is {fault.ppm}; give 0 to {PPM}")
+        if fault.kind is FaultKind.NIC_RESTART:
+            self._nic(fault.what)
+        else:
+            self._fabric.ends(fault.what)
+
+    def _nic(self, name: str) -> str:
+        topology = self._fabric.topology
+        nic = topology.host(name).nic if topology.is_host(name) else name
+        if not any(device.name == nic and device.kind is Kind.NIC for device in topology.devices):
+            raise VirtualError(f"fault: there is no NIC {name}; give {topology.hosts[0].nic}, for example")
+        return nic
+
+    def _happen(self, fault: Fault) -> None:
+        fabric = self._fabric
+        if fault.kind is FaultKind.LOSS:
+            fabric.set_loss(fault.what, fault.ppm)
+        elif fault.kind is FaultKind.NIC_RESTART:
+            self._controller.restart(self._nic(fault.what), fabric.configuration, self._seed)
+        else:
+            up = fault.kind is FaultKind.LINK_UP
+            fabric.set_link(fault.what, up)
+            if fault.reroute:
+                (self._down.discard if up else self._down.add)(fabric.link(fault.what))
+                self._controller.reroute(self._down)
+        self.happened.append(fault)

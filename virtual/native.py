@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads what joins transports to the engine. Declarations are read from the headers: nothing drifts apart."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+from cffi import FFI
+
+from hosts import build
+from hosts.native import HEADERS
+from target import build as target_build
+from target import native as target_native
+
+CORE = Path(__file__).resolve().parent / "core"
+ENGINE_HEADERS = target_build.RUNTIME / "include"
+
+_OPAQUE = "typedef struct sw_engine sw_engine; typedef struct sw_device sw_device;"
+_OPTIMISE = ("-O3", "-g", "-flto=auto", "-fno-semantic-interposition")
+
+
+def _declarations(path: Path) -> str:
+    """What cffi can read: no preprocessor lines but integer constants, no comments."""
+    kept = [
+        re.sub(r"//.*", "", line)
+        for line in path.read_text().splitlines()
+        if not line.startswith("#") or re.match(r"#define \w+ \d+\b", line)
+    ]
+    return "\n".join(kept)
+
+
+def library() -> Path:
+    """The transport core and what attaches it, as one shared object. Raises hosts.build.BuildError."""
+    sources = [path for path in build.sources() if path.name != "udp_driver.c"]
+    return build.build(
+        "virtual",
+        [*sources, *sorted(CORE.glob("*.c"))],
+        flags=[*_OPTIMISE, f"-I{ENGINE_HEADERS}"],
+        headers=[*sorted(CORE.glob("*.h")), *sorted(ENGINE_HEADERS.glob("*.h"))],
+    )
+
+
+@functools.cache
+def load() -> tuple[Any, Any]:
+    """(ffi, library), built on first use. Raises hosts.build.BuildError."""
+    target_native.load()
+    ffi: Any = FFI()
+    # Its symbols are what our library calls.
+    ffi.dlopen(str(target_build.runtime_library()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
+    transport = [build.CORE / name for name in HEADERS if "udp" not in name]
+    for path in transport:
+        ffi.cdef(_declarations(path))
+    ffi.cdef(_OPAQUE + _declarations(CORE / "attach.h"))
+    return ffi, ffi.dlopen(str(library()))
