@@ -30,7 +30,7 @@ _SAME_NAME = (
         "rto_ns",
         "rto_limit",
     ),
-    *("first_owner", "catch_up_ns", "gradient_dscp", "data_dscp", "ttl"),
+    *("first_owner", "catch_up_ns", "port_paced", "gradient_dscp", "data_dscp", "ttl"),
 )
 _DCQCN_SAME_NAME = (
     *("alpha_period_ns", "decrease_period_ns", "increase_period_ns", "fast_recovery_stages"),
@@ -131,6 +131,10 @@ class TransportConfig:
     """Owner tag of each slot's first use; a restarted host continues after its last."""
     catch_up_ns: int = 2_000_000
     """A wake-up may be late by this much and still be made up for, so that pacing is right on average."""
+    port_paced: bool = False
+    """A port behind the transport fetches each packet when its line is free, so that only the flows' own
+    rates pace here. With `catch_up_ns` 0 a flow's next packet is then due its gap after the last one went out,
+    to the nanosecond; fractions of one are kept."""
     gradient_dscp: int = 8
     data_dscp: int = 10
     ttl: int = 64
@@ -161,6 +165,7 @@ class TransportConfig:
         check_int("rto_limit", self.rto_limit, 1, (1 << 32) - 1)
         check_int("first_owner", self.first_owner, 0, 2047)
         check_int("catch_up_ns", self.catch_up_ns, 0, 1 << 40)
+        check(isinstance(self.port_paced, bool), "port_paced", self.port_paced, "True or False")
         for name in ("gradient_dscp", "data_dscp"):
             check_int(name, getattr(self, name), 0, 63)
         check(self.gradient_dscp != self.data_dscp, "data_dscp", self.data_dscp, "other than gradient_dscp")

@@ -110,6 +110,7 @@ struct transport {
   heap_t expiry;   // flows by a time not after their retransmission timeout
   uint64_t host_tick;  // when the host's line is free
   uint64_t host_full_gap;
+  uint64_t slack_ticks;  // a packet that was due longer ago counts as due this long ago
   uint16_t ready_head;
   uint16_t ready_tail;
   uint64_t serial;  // of the last message

@@ -291,12 +291,12 @@ static void write_headers(send_flow_t *flow, transport_packet_t *packet, uint32_
 }
 
 // Pacing by ideal times: the next packet is due a gap after this one was due,
-// not after it went out, so late wake-ups do not add up.
+// not after it went out, so late wake-ups do not add up (within the slack).
 static void pace(transport_t *t, send_flow_t *flow, uint64_t now, uint32_t bytes) {
   uint64_t latest = now << TICK_SHIFT;
-  uint64_t slack = t->config.catch_up_ns << TICK_SHIFT;
-  uint64_t due = flow->next_tick > t->host_tick ? flow->next_tick : t->host_tick;
-  if (latest > slack && due < latest - slack) due = latest - slack;
+  uint64_t due = flow->next_tick;
+  if (!t->config.port_paced && due < t->host_tick) due = t->host_tick;
+  if (due + t->slack_ticks < latest) due = latest - t->slack_ticks;
   uint64_t rate = flow_rate(t, flow, now);
   uint64_t wire_bytes = (uint64_t)bytes + t->config.overhead_bytes;
   if (bytes == t->config.payload_bytes) {
@@ -333,7 +333,7 @@ static void send_one(transport_t *t, send_flow_t *flow, uint64_t now, transport_
 
 int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
   run_expiries(t, now);
-  if (tick_ceiling(t->host_tick) > now) return 0;
+  if (!t->config.port_paced && tick_ceiling(t->host_tick) > now) return 0;
   while (t->timed.size > 0 && tick_ceiling(t->timed.entries[0].key) <= now) {
     send_flow_t *flow = t->sends[t->timed.entries[0].slot];
     heap_remove(&t->timed, flow->slot);
@@ -358,7 +358,7 @@ int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
 uint64_t transport_next_wake(const transport_t *t) {
   uint64_t wake_ns = UINT64_MAX;
   if (t->ready_head != NO_SLOT || t->timed.size > 0) {
-    uint64_t tick = t->host_tick;
+    uint64_t tick = t->config.port_paced ? 0 : t->host_tick;
     if (t->ready_head == NO_SLOT && t->timed.entries[0].key > tick) tick = t->timed.entries[0].key;
     wake_ns = tick_ceiling(tick);
   }

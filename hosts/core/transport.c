@@ -12,8 +12,8 @@ static bool config_valid(const transport_config_t *c) {
       c->payload_bytes % BLOCK_BYTES != 0 || c->payload_bytes > TRANSPORT_MAX_PAYLOAD_BYTES ||
       c->overhead_bytes > 1024 || c->window_basis > TRANSPORT_WINDOW_CUMULATIVE ||
       c->span_bytes < c->payload_bytes || c->rto_ns == 0 || c->rto_ns > UINT64_C(1) << 52 || c->rto_limit == 0 ||
-      c->first_owner >> OWNER_WIDTH != 0 || c->catch_up_ns > UINT64_C(1) << 40 || c->gradient_dscp > 63 ||
-      c->data_dscp > 63 || c->ttl == 0)
+      c->first_owner >> OWNER_WIDTH != 0 || c->catch_up_ns > UINT64_C(1) << 40 || c->port_paced > 1 ||
+      c->gradient_dscp > 63 || c->data_dscp > 63 || c->ttl == 0)
     return false;
   if (!d->enabled) return true;
   return d->gain_q31 <= UINT32_C(1) << 31 && d->initial_alpha_q31 <= UINT32_C(1) << 31 && d->first_signal_ppm > 0 &&
@@ -38,6 +38,10 @@ int transport_create(const transport_config_t *config, transport_t **out) {
   if (t == NULL) return TRANSPORT_NO_MEMORY;
   t->config = *config;
   dcqcn_params_init(&t->dcqcn, &config->dcqcn, config->line_rate_bps);
+  t->slack_ticks = config->catch_up_ns << TICK_SHIFT;
+  // What a port fetches at the end of a nanosecond may have left at its start: without that fraction a lone flow would
+  // never fill its line.
+  if (config->port_paced && t->slack_ticks == 0) t->slack_ticks = (1 << TICK_SHIFT) - 1;
   t->host_full_gap = gap_ticks((uint64_t)config->payload_bytes + config->overhead_bytes, config->line_rate_bps);
   heap_init(&t->timed);
   heap_init(&t->expiry);

@@ -282,6 +282,7 @@ def test_second_transport_on_an_address_is_refused_by_name() -> None:
         ("data_dscp", 8),
         ("ttl", 0),
         ("window_bytes", 1.5),
+        ("port_paced", 2),
     ],
 )
 def test_wrong_configuration_names_the_field(field: str, value: object) -> None:

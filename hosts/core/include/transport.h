@@ -92,7 +92,8 @@ typedef struct transport_config {
   uint64_t rto_ns;                // from the last send, ACK or NAK of the flow
   uint32_t rto_limit;             // expiries without progress until the message fails
   uint32_t first_owner;           // owner tag of a slot's first use
-  uint64_t catch_up_ns;           // how late a wake-up may be and still be made up for
+  uint64_t catch_up_ns;           // how late a packet may be and still be made up for
+  uint32_t port_paced;            // 1: a port fetches the packets when its line is free; only flows are paced
   uint8_t gradient_dscp;
   uint8_t data_dscp;
   uint8_t ttl;
