@@ -18,9 +18,9 @@ from typing import Any
 from controller import Fabric, FabricController, NicCounters, StepPolicy, SwitchCounters
 from controller.experiments.coordinator import Coordinator, RunError, StepBytes, StepOutcome
 from hosts.coordination import Bye, StepBegin, StepDone
+from hosts.job import RunFile
 from hosts.messages import STEP_SLOTS
 from hosts.profile import dcqcn_settings, transport_settings
-from hosts.rank import RunFile
 from hosts.training import Digits
 from profiles import Configuration
 from profiles.concrete import BudgetPolicy

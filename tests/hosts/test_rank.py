@@ -14,7 +14,8 @@ import pytest
 
 from hosts import rank
 from hosts.coordination import Bye, Hello, Message, StepBegin, Trouble, decode
-from hosts.rank import RunFile, main
+from hosts.job import RunFile
+from hosts.rank import main
 from hosts.training import Digits
 
 
@@ -150,10 +151,10 @@ def test_a_bug_is_told_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def broken(_host: object) -> None:
+    def broken(_run: object, _host: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(rank, "run_rank", broken)
+    monkeypatch.setattr(rank, "job_of", broken)
     assert main([write(tmp_path, run_file(tmp_path)), "h1"]) == 1
     assert listener.end() == [Hello("h1"), Trouble("h1", "RuntimeError: two lines")]
     assert "Traceback" in capsys.readouterr().err  # the log has it all
