@@ -27,7 +27,19 @@ from profiles.concrete import (
 )
 from profiles.profile import Profile, load
 from profiles.reader import ProfileError, plain, read
-from profiles.schema import Dscp, Exemption, Family, Wire, Workload
+from profiles.schema import (
+    Burst,
+    Dscp,
+    Exemption,
+    Family,
+    Fault,
+    FaultKind,
+    Study,
+    WindowBasis,
+    WindowKind,
+    Wire,
+    Workload,
+)
 
 T = TypeVar("T", Profile, Configuration)
 
@@ -48,17 +60,23 @@ def from_json(cls: type[T], text: str, where: str = "JSON") -> T:
 
 __all__ = [
     "BudgetPolicy",
+    "Burst",
     "Configuration",
     "DcqcnRates",
     "Dscp",
     "Exemption",
     "Family",
+    "Fault",
+    "FaultKind",
     "IngressBytes",
     "Links",
     "Profile",
     "ProfileError",
     "QueueBytes",
+    "Study",
     "TransportBytes",
+    "WindowBasis",
+    "WindowKind",
     "Wire",
     "Workload",
     "from_json",

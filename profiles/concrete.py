@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiles.schema import Dscp, Exemption, Fabric, Wire, Workload
+from profiles.schema import Dscp, Exemption, Fabric, Fault, Study, WindowBasis, WindowKind, Wire, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,13 @@ class DcqcnRates:
 
 @dataclass(frozen=True, slots=True)
 class TransportBytes:
-    """window_bytes: a multiple of the payload."""
+    """window_bytes: of payload; the most a flow may have in flight where `window` is "path"."""
 
     window_bytes: int
     scale_window: bool
     rto_ns: int
+    window: WindowKind
+    window_basis: WindowBasis
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,24 @@ class Configuration:
     transport: TransportBytes
     budget: BudgetPolicy
     workload: Workload
+    study: Study | None
+    faults: tuple[Fault, ...]
+
+    def path_window_bytes(self, access_links: int, fabric_links: int) -> int:
+        """The window of a flow over so many links, bytes of payload.
+
+        "path": link rate x (2 x propagation + the serialisation of a payload per link, each in whole ns), as
+        the study's simulator computes a host pair's bandwidth-delay product; `window_bytes` at most.
+        """
+        if self.transport.window is WindowKind.FIXED:
+            return self.transport.window_bytes
+        links = self.links
+        propagation = access_links * links.access_delay_ns + fabric_links * links.fabric_delay_ns
+        round_trip = 2 * propagation
+        for count, rate in ((access_links, links.rate_bps), (fabric_links, links.core_rate_bps)):
+            round_trip += count * (self.wire.payload_bytes * 8 * 1_000_000_000 // rate)
+        window = round_trip * links.rate_bps // 8_000_000_000
+        return min(max(window, self.wire.payload_bytes), self.transport.window_bytes)
 
     def to_json(self) -> str:
         """Exact and readable; keys in a fixed order."""

@@ -20,7 +20,20 @@ from profiles.concrete import (
     TransportBytes,
 )
 from profiles.reader import ProfileError, plain, read
-from profiles.schema import PPM, Budget, Dcqcn, Dscp, Fabric, Queue, Scale, Transport, Wire, Workload
+from profiles.schema import (
+    PPM,
+    Budget,
+    Dcqcn,
+    Dscp,
+    Fabric,
+    Fault,
+    Queue,
+    Scale,
+    Study,
+    Transport,
+    Wire,
+    Workload,
+)
 
 NANOSECONDS = 1_000_000_000
 NIC_WINDOW_BYTES = 127 * 64 * 512
@@ -43,6 +56,8 @@ class Profile:
     transport: Transport
     budget: Budget
     workload: Workload
+    study: Study | None = None
+    faults: tuple[Fault, ...] = ()
 
     def override(self, values: Mapping[str, Any], where: str = "override") -> Profile:
         """A copy with single keys replaced, checked as if they stood in the file.
@@ -80,6 +95,14 @@ class Profile:
                 values[path.strip()] = text.strip()
         return self.override(values, "--set")
 
+    def configuration(self) -> Configuration:
+        """The configuration at the profile's own link rate. Raises ProfileError where it has none."""
+        if not self.fabric.rate_bps:
+            raise ProfileError(
+                f"{self.name}: fabric.rate_bps is 0; give the link rate in bit/s, or calibrate the machine"
+            )
+        return self.at_rate(self.fabric.rate_bps)
+
     def at_rate(self, link_rate_bps: int) -> Configuration:
         """The configuration at a link rate in bits per second.
 
@@ -93,7 +116,8 @@ class Profile:
                 f"{self.name}: link rate {link_rate_bps} bit/s; give {least} or more "
                 f"({MINIMUM_PACKETS_PER_SECOND} frames of {frame} bytes a second)"
             )
-        packet_ns = Fraction(frame * 8 * NANOSECONDS, link_rate_bps)
+        weight = self.wire.weight_bytes(frame)
+        packet_ns = Fraction(weight * 8 * NANOSECONDS, link_rate_bps)
         factor = self.scale.factor
 
         def packets(number: float, each: int = frame) -> int:
@@ -106,7 +130,7 @@ class Profile:
             return max(link_rate_bps * ppm // PPM, 1 if ppm else 0)
 
         payload = self.wire.payload_bytes
-        window = max(1, round(Fraction(self.transport.window_packets) / factor)) * payload
+        window = max(payload, round(Fraction(self.transport.window_packets) * payload / factor))
         if window > NIC_WINDOW_BYTES:
             raise ProfileError(
                 f"{self.name}: transport.window_packets {self.transport.window_packets} / scale {factor} is "
@@ -158,7 +182,11 @@ class Profile:
                 clamp_target=self.dcqcn.clamp_target,
             ),
             transport=TransportBytes(
-                window, self.transport.scale_window, time_ns(self.transport.rto_packets)
+                window_bytes=window,
+                scale_window=self.transport.scale_window,
+                rto_ns=time_ns(self.transport.rto_packets),
+                window=self.transport.window,
+                window_basis=self.transport.window_basis,
             ),
             budget=BudgetPolicy(
                 p_low_ppm=self.budget.p_low_ppm,
@@ -171,11 +199,13 @@ class Profile:
                 forgiveness_echoes=self.budget.forgiveness_echoes,
             ),
             workload=self.workload,
+            study=self.study,
+            faults=self.faults,
         )
 
 
 def load(name: str | Path) -> Profile:
-    """Read a profile: a path to a TOML file, or the name of one in `profiles/` ("mininet", "bmv2").
+    """Read a profile: a path to a TOML file, or the name of one in `profiles/` ("mininet", "bmv2", "paper").
 
     Raises ProfileError in one line naming file, key and mend.
     """

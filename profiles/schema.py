@@ -4,7 +4,7 @@
 Sizes of queues and windows are in packets (full data frames), times in packet times (one full data frame at
 link rate), rates as parts per million of the link rate. `[scale] factor` divides every size and time, so a
 profile keeps the proportions of the fabric it is modelled on. `Profile.at_rate` makes bytes, nanoseconds and
-bits per second of it.
+bits per second of it. What a `[study]` moves and computes is in bytes and ns, and never scaled.
 
 Comments name the values of the paper's simulated fabric (400 Gb/s, 4,132-byte frames).
 """
@@ -29,6 +29,24 @@ class Family(enum.StrEnum):
     LEAF_SPINE = "leaf_spine"
 
 
+class WindowKind(enum.StrEnum):
+    """Where a flow's window comes from."""
+
+    FIXED = "fixed"
+    """`window_packets` for every flow."""
+    PATH = "path"
+    """The bandwidth-delay product of the flow's own path, `window_packets` at most."""
+
+
+class WindowBasis(enum.StrEnum):
+    """What counts as in flight."""
+
+    UNSETTLED = "unsettled"
+    """Bytes sent that are not settled."""
+    CUMULATIVE = "cumulative"
+    """Everything from rcv_nxt to the end of what was sent."""
+
+
 class Exemption(enum.StrEnum):
     """How long an eligible flow's sender ignores congestion signals."""
 
@@ -42,10 +60,16 @@ class Exemption(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Sizes on the wire, bytes."""
+    """Sizes on the wire, bytes.
+
+    weight_adjust, weight_minimum: on a simulated link a frame takes the time of max(its length +
+    weight_adjust, weight_minimum) bytes, so that it can weigh what it weighed in the study.
+    """
 
     payload_bytes: int = field(metadata=limits(1, 16_384, "32 blocks of 512 bytes fit one range"))
     block_bytes: int = field(metadata=limits(512, 512, "compiled into the NIC's scoreboard"))
+    weight_adjust: int = field(default=0, metadata=limits(-ETHERNET_IPV4_UDP_BTH_RETH_BYTES, 1000))
+    weight_minimum: int = field(default=0, metadata=limits(0, 1500))
 
     def __post_init__(self) -> None:
         if self.payload_bytes % self.block_bytes:
@@ -62,6 +86,10 @@ class Wire:
     def trimmed_frame_bytes(self) -> int:
         """A trimmed data frame, and a feedback frame."""
         return ETHERNET_IPV4_UDP_BTH_RETH_BYTES
+
+    def weight_bytes(self, frame_bytes: int) -> int:
+        """What a frame weighs on a link."""
+        return max(frame_bytes + self.weight_adjust, self.weight_minimum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +124,7 @@ class Fabric:
     between host and its NIC, of the link rate; 0 = not limited. core_rate_ppm: rate of links between
     switches, of the link rate; 250,000 = oversubscribed four times. spray: data packets choose among
     equal-cost paths one by one (else by flow). Feedback always by flow. seed: of the switches' draws; switch
-    i has seed + i.
+    i has seed + i. rate_bps: the link rate; 0 = from a calibration of the machine.
     """
 
     family: Family
@@ -110,6 +138,7 @@ class Fabric:
     hosts_per_leaf: int = field(default=0, metadata=limits(0))
     host_rate_ppm: int = field(default=0, metadata=limits(0))
     core_rate_ppm: int = field(default=PPM, metadata=limits(1, 1_000 * PPM))
+    rate_bps: int = field(default=0, metadata=limits(0))
 
     def __post_init__(self) -> None:
         if self.family is Family.FAT_TREE and (self.k < 2 or self.k % 2):
@@ -187,12 +216,15 @@ class Transport:
     """Selective repeat.
 
     window_packets: bytes in flight per flow, in packets (851, the bandwidth-delay product). scale_window: the
-    window shrinks with the rate. rto_packets: retransmission timeout, packet times (12,100).
+    window shrinks with the rate. rto_packets: retransmission timeout, packet times (12,100). window: where a
+    flow's window comes from. window_basis: what counts as in flight.
     """
 
     window_packets: float = field(metadata=limits(1))
     scale_window: bool
     rto_packets: float = field(metadata=limits(1))
+    window: WindowKind = WindowKind.FIXED
+    window_basis: WindowBasis = WindowBasis.UNSETTLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +269,93 @@ class Workload:
     def __post_init__(self) -> None:
         if not self.seeds:
             raise ProfileError("seeds is empty; give at least one number")
+
+
+class FaultKind(enum.StrEnum):
+    """What goes wrong (virtual/faults.py says what each does)."""
+
+    LINK_DOWN = "link_down"
+    LINK_UP = "link_up"
+    LOSS = "loss"
+    NIC_RESTART = "nic_restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An event of a run in simulated time.
+
+    at_ns: never scaled. what: a link by its ends ("leaf1-spine2"), a NIC or its host for a restart. ppm: of
+    frames lost from then on. reroute: the controller takes the link out of all routes, or back in, at once.
+    """
+
+    at_ns: int = field(metadata=limits(0))
+    kind: FaultKind
+    what: str
+    ppm: int = field(default=0, metadata=limits(0, PPM))
+    reroute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Background traffic that is never eligible.
+
+    At the first gradient message of `step`, ranks 0 to `sources` - 1 send `message_bytes` each to `receiver`
+    (a source that is the receiver is left out).
+    """
+
+    step: int = field(metadata=limits(1))
+    sources: int = field(metadata=limits(1))
+    receiver: int = field(metadata=limits(0))
+    message_bytes: int = field(metadata=limits(1, 2**31))
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A tensor- and data-parallel training job as the paper's simulator ran it.
+
+    Rank r runs on host r + 1. A tensor-parallel group is `tensor_parallel` consecutive ranks (those of a
+    leaf); a data-parallel group has every `tensor_parallel`-th rank. A step of a rank is a chain: for each of
+    `microbatches` twice (compute `compute_ns`, tensor-parallel all-reduce of `tp_bytes`), then the gradient
+    all-reduce of `dp_bytes`, then compute. An all-reduce of b bytes is streams of floor(b / `streams`) bytes
+    one after another, one more for a remainder; a message is an equal share of a stream, rounded down.
+    dp_width: gradient messages a rank has in flight. critical_steps: numbered from 1.
+
+    endpoint_delay_ns: from a message's arrival to the release of what waits for it. memory_gb_per_second:
+    what is reduced is written once and read twice at this rate first; 0 = no time. counted_arrivals: the
+    first message that comes from a peer counts as its reduce-scatter, whichever it is (the study).
+    """
+
+    tensor_parallel: int = field(metadata=limits(1))
+    data_parallel: int = field(metadata=limits(2))
+    steps: int = field(metadata=limits(1, 10_000))
+    microbatches: int = field(metadata=limits(0))
+    compute_ns: int = field(metadata=limits(0))
+    tp_bytes: int = field(metadata=limits(1))
+    dp_bytes: int = field(metadata=limits(1))
+    streams: int = field(metadata=limits(1))
+    dp_width: int = field(metadata=limits(1))
+    critical_steps: tuple[int, ...] = field(metadata=limits(1))
+    endpoint_delay_ns: int = field(default=0, metadata=limits(0))
+    memory_gb_per_second: int = field(default=0, metadata=limits(0))
+    counted_arrivals: bool = False
+    burst: Burst | None = None
+
+    def __post_init__(self) -> None:
+        if self.dp_width >= self.data_parallel:
+            raise ProfileError(
+                f"dp_width is {self.dp_width}; give at most data_parallel - 1 ({self.data_parallel - 1})"
+            )
+        for name, ranks in (("tp_bytes", self.tensor_parallel), ("dp_bytes", self.data_parallel)):
+            if getattr(self, name) < self.streams * ranks:
+                raise ProfileError(
+                    f"{name} is {getattr(self, name)}; {self.streams} streams among {ranks} ranks need a "
+                    "byte each"
+                )
+        if self.burst is not None and not self.burst.receiver < self.ranks:
+            raise ProfileError(f"burst.receiver is {self.burst.receiver}; give a rank below {self.ranks}")
+        if self.burst is not None and not self.burst.sources <= self.ranks:
+            raise ProfileError(f"burst.sources is {self.burst.sources}; there are {self.ranks} ranks")
+
+    @property
+    def ranks(self) -> int:
+        return self.tensor_parallel * self.data_parallel

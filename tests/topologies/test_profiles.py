@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import profiles
-from profiles import Configuration, Exemption, Profile, ProfileError, from_json, load, to_json
+from profiles import Configuration, Exemption, FaultKind, Profile, ProfileError, from_json, load, to_json
 
 SHIPPED = sorted(path.stem for path in Path(profiles.__file__).parent.glob("*.toml"))
 
@@ -54,7 +54,8 @@ def test_times_stay_in_proportion_to_a_packet(rate: int, factor: int) -> None:
     exact = profile.transport.rto_packets * packet / factor
     assert abs(configuration.transport.rto_ns - exact) <= 1
     assert configuration.queue.data_limit_bytes == round(1015 * configuration.wire.frame_bytes / factor)
-    assert configuration.transport.window_bytes % configuration.wire.payload_bytes == 0
+    payload = configuration.wire.payload_bytes
+    assert configuration.transport.window_bytes == max(payload, round(851 * payload / factor))
     assert configuration.queue.data_capacity_bytes >= 2 * configuration.queue.data_limit_bytes
     assert (
         0
@@ -62,6 +63,73 @@ def test_times_stay_in_proportion_to_a_packet(rate: int, factor: int) -> None:
         < configuration.queue.kmax_bytes
         < configuration.queue.data_limit_bytes
     )
+
+
+def test_the_paper_profile_is_the_study_s_fabric() -> None:
+    """EXPERIMENT.md's bytes and times, exactly; byte limits as the number of full frames that fit."""
+    configuration = load("paper").configuration()
+    wire, queue, links = configuration.wire, configuration.queue, configuration.links
+    assert (wire.weight_bytes(wire.frame_bytes), wire.weight_bytes(wire.trimmed_frame_bytes)) == (4132, 48)
+    assert links.rate_bps == links.core_rate_bps == 400_000_000_000
+    assert (links.access_delay_ns, links.fabric_delay_ns) == (5_000, 12_500)
+    frame = wire.frame_bytes
+    assert queue.data_limit_bytes // frame == 4_194_304 // 4132 == 1015
+    for ours, study in ((queue.kmin_bytes, 800_000), (queue.kmax_bytes, 3_200_000)):
+        assert ours // frame == study // 4132
+        assert ours / frame == pytest.approx(study / 4132, abs=1e-4)
+    assert queue.ingress is not None
+    assert queue.ingress.reserve_bytes / frame == pytest.approx(4096 / 4132, abs=0.01)
+    assert queue.ingress.shared_bytes / frame == pytest.approx((2**25 - 10 * 4096) / 4132, abs=1e-4)
+    assert queue.trimmed_capacity_bytes // wire.trimmed_frame_bytes == 1_048_576 // 48
+    assert queue.trimmed_share_percent == 25
+    dcqcn = configuration.dcqcn
+    assert (dcqcn.additive_bps, dcqcn.hyper_bps, dcqcn.minimum_rate_bps) == (200e6, 400e6, 400e6)
+    assert (dcqcn.alpha_period_ns, dcqcn.decrease_period_ns, dcqcn.increase_period_ns) == (1e3, 4e3, 9e5)
+    assert configuration.transport.rto_ns == 1_000_000
+    assert configuration.path_window_bytes(access_links=2, fabric_links=0) == 1_008_100
+    assert configuration.path_window_bytes(access_links=2, fabric_links=2) == 3_516_200
+
+
+def test_windows_of_paths_have_a_limit_and_fixed_ones_are_what_they_are() -> None:
+    profile = load("paper").override({"transport.window_packets": 300})
+    configuration = profile.configuration()
+    assert configuration.path_window_bytes(2, 0) == 1_008_100
+    assert configuration.path_window_bytes(2, 2) == 300 * 4096
+    fixed = profile.override({"transport.window": "fixed"}).configuration()
+    assert fixed.path_window_bytes(2, 0) == fixed.path_window_bytes(2, 4) == 300 * 4096
+
+
+def test_a_profile_without_a_rate_asks_for_one() -> None:
+    with pytest.raises(ProfileError, match=r"mininet: fabric.rate_bps is 0; give the link rate"):
+        load("mininet").configuration()
+
+
+def test_faults_are_read_in_order() -> None:
+    profile = load("paper").override(
+        {"faults": [{"at_ns": 5, "kind": "link_down", "what": "leaf1-spine2", "reroute": True}]}
+    )
+    (fault,) = profile.configuration().faults
+    assert (fault.at_ns, fault.kind, fault.what, fault.ppm, fault.reroute) == (
+        5, FaultKind.LINK_DOWN, "leaf1-spine2", 0, True,
+    )  # fmt: skip
+    assert from_json(Profile, to_json(profile)) == profile
+    with pytest.raises(ProfileError, match=r"faults\[0\].kind is 'cut'; give one of"):
+        load("paper").override({"faults": [{"at_ns": 5, "kind": "cut", "what": "leaf1-spine2"}]})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("study.dp_width", 8, r"study.dp_width is 8; give at most data_parallel - 1 \(7\)"),
+        ("study.tp_bytes", 31, r"study.tp_bytes is 31; 4 streams among 8 ranks need a byte each"),
+        ("study.burst.receiver", 64, r"study.burst.receiver is 64; give a rank below 64"),
+        ("study.burst.sources", 65, r"study.burst.sources is 65; there are 64 ranks"),
+        ("wire.weight_adjust", -71, r"wire.weight_adjust is -71; give -70 or more"),
+    ],
+)
+def test_a_study_that_cannot_be(key: str, value: int, said: str) -> None:
+    with pytest.raises(ProfileError, match=said):
+        load("paper").override({key: value})
 
 
 def test_budget_policy() -> None:
