@@ -30,7 +30,8 @@ _SAME_NAME = (
         "rto_ns",
         "rto_limit",
     ),
-    *("first_owner", "catch_up_ns", "port_paced", "gradient_dscp", "data_dscp", "ttl"),
+    *("first_owner", "catch_up_ns", "gradient_dscp", "data_dscp", "ttl", "port_paced"),
+    *("repeat_tail", "gap_repair_ns", "ignore_beyond_gap", "scale_window"),
 )
 _DCQCN_SAME_NAME = (
     *("alpha_period_ns", "decrease_period_ns", "increase_period_ns", "fast_recovery_stages"),
@@ -133,8 +134,18 @@ class TransportConfig:
     """A wake-up may be late by this much and still be made up for, so that pacing is right on average."""
     port_paced: bool = False
     """A port behind the transport fetches each packet when its line is free, so that only the flows' own
-    rates pace here. With `catch_up_ns` 0 a flow's next packet is then due its gap after the last one went out,
-    to the nanosecond; fractions of one are kept."""
+    rates pace here. With `catch_up_ns` 0 a flow's next packet is then due its gap after the last one went
+    out, to the nanosecond; fractions of one are kept."""
+    repeat_tail: bool = False
+    """When the timeout expires, all from rcv_nxt to the end of what was sent goes out again, as in the
+    paper's study; else only what is not settled."""
+    gap_repair_ns: int = 0
+    """An ACK for bytes beyond rcv_nxt has the packet at rcv_nxt sent again, once for each rcv_nxt and again
+    after this long: the study's gap NACK, which our NIC leaves to the sender. 0: never."""
+    ignore_beyond_gap: bool = False
+    """An ACK for bytes beyond rcv_nxt, but one that starts a gap repair, carries no congestion signal and
+    restarts no timeout: the study's receiver says nothing about such packets. An exempt flow's forgiven
+    ranges can't be told apart, so this is for runs without forgiveness."""
     gradient_dscp: int = 8
     data_dscp: int = 10
     ttl: int = 64
@@ -165,7 +176,10 @@ class TransportConfig:
         check_int("rto_limit", self.rto_limit, 1, (1 << 32) - 1)
         check_int("first_owner", self.first_owner, 0, 2047)
         check_int("catch_up_ns", self.catch_up_ns, 0, 1 << 40)
-        check(isinstance(self.port_paced, bool), "port_paced", self.port_paced, "True or False")
+        check_int("gap_repair_ns", self.gap_repair_ns, 0, 1 << 52)
+        for name in ("scale_window", "port_paced", "repeat_tail", "ignore_beyond_gap"):
+            value = getattr(self, name)
+            check(isinstance(value, bool), name, value, "True or False")
         for name in ("gradient_dscp", "data_dscp"):
             check_int(name, getattr(self, name), 0, 63)
         check(self.gradient_dscp != self.data_dscp, "data_dscp", self.data_dscp, "other than gradient_dscp")
@@ -186,7 +200,6 @@ class TransportConfig:
         native.src_addr = parse_address("address", self.address)
         native.src_mac = self.mac
         native.window_basis = ("unsettled", "cumulative").index(self.window_basis)
-        native.scale_window = self.scale_window
         native.dcqcn.enabled = self.dcqcn is not None
         if self.dcqcn is None:
             return

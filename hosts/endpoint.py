@@ -83,6 +83,14 @@ class FlowStats:
     rate_bps: int
     alpha_q31: int
     settled_bytes: int
+    first_exempt_ns: int
+    """When a sender's feedback first said eligible and not exhausted; 0: never."""
+    flag_changes: int
+    """Of the exhausted flag on the feedback, which starts clear."""
+    exempt_ns: int
+    obeying_again_ns: int
+    """Obeying after having been exempt."""
+    signals_before_exempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,16 @@ class Stats:
     """Feedback for which there was no message any more: harmless."""
     malformed: int
     bad_feedback: int
+    exempt_messages: int
+    """Sent messages that were exempt at some time, by the flags on their feedback."""
+    obeying_again_messages: int
+    """Of these: obeyed congestion control again later."""
+    flag_changes: int
+    exempt_ns: int
+    """This and the next: up to the last change of a flag, or the message's completion."""
+    obeying_again_ns: int
+    signals_after_exempt: int
+    """Congestion signals taken by messages that had been exempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,12 @@ typedef struct send_flow {
   uint16_t next_ready;
   uint8_t state;
   bool done;  // completed or failed
+  uint8_t report;        // flags of the latest feedback
+  bool was_exempt;       // at some time
+  bool obeyed_again;     // after that
+  uint64_t report_ns;    // when they came, or their time was last counted
+  uint32_t gap_head;     // rcv_nxt of the last gap repair
+  uint64_t gap_ns;       // its time
   dcqcn_t dcqcn;
   const uint8_t *data;
   uint32_t dst_addr;

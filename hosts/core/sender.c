@@ -93,14 +93,16 @@ static void unschedule(transport_t *t, send_flow_t *flow) {
   heap_remove(&t->expiry, flow->slot);
 }
 
-// Marks what of [start, end) is sent and not settled to be sent again.
-static void request(send_flow_t *flow, uint32_t start, uint32_t end) {
+// Marks what of [start, end) is sent and not settled, or all that is sent, to be
+// sent again.
+static void request(send_flow_t *flow, uint32_t start, uint32_t end, bool all) {
   if (start < flow->rcv_nxt) start = flow->rcv_nxt;
   if (end > flow->snd_nxt) end = flow->snd_nxt;
   if (start >= end) return;
   uint32_t from = start / BLOCK_BYTES, to = block_ceiling(end);
   for (uint32_t w = from / 64; w <= (to - 1) / 64; w++) {
-    uint64_t fresh = bitmap_mask(w, from, to) & ~flow->settled[w] & ~flow->repair[w];
+    uint64_t fresh = bitmap_mask(w, from, to) & ~flow->repair[w];
+    if (!all) fresh &= ~flow->settled[w];
     flow->repair[w] |= fresh;
     flow->repair_blocks += (uint32_t)__builtin_popcountll(fresh);
   }
@@ -134,8 +136,40 @@ static uint32_t settle_range(send_flow_t *flow, uint32_t start, uint32_t end) {
   return fresh;
 }
 
+// Counts the time since the latest report for the mode that it set.
+static void count_mode(transport_t *t, send_flow_t *flow, uint64_t now) {
+  uint64_t spent = now - flow->report_ns;
+  flow->report_ns = now;
+  if (flow->report == BTH_ELIGIBLE) {
+    flow->stats.exempt_ns += spent;
+    t->stats.exempt_ns += spent;
+  } else if (flow->was_exempt) {
+    flow->stats.obeying_again_ns += spent;
+    t->stats.obeying_again_ns += spent;
+  }
+}
+
+// The flags have changed. Nothing here depends on them.
+static void observe(transport_t *t, send_flow_t *flow, uint64_t now, uint8_t report) {
+  count_mode(t, flow, now);
+  uint32_t changed = ((report ^ flow->report) & BTH_EXHAUSTED) != 0;
+  flow->stats.flag_changes += changed;
+  t->stats.flag_changes += changed;
+  if (report == BTH_ELIGIBLE && !flow->was_exempt) {
+    flow->was_exempt = true;
+    flow->stats.first_exempt_ns = now;
+    flow->stats.signals_before_exempt = flow->dcqcn.signals;
+    t->stats.exempt_messages++;
+  } else if (flow->report == BTH_ELIGIBLE && !flow->obeyed_again) {
+    flow->obeyed_again = true;
+    t->stats.obeying_again_messages++;
+  }
+  flow->report = report;
+}
+
 static void finish(transport_t *t, send_flow_t *flow, uint64_t now, uint32_t type) {
   unschedule(t, flow);
+  count_mode(t, flow, now);
   flow->done = true;
   flow->stats.completed_ns = now;
   if (type == TRANSPORT_SENT)
@@ -154,6 +188,7 @@ static void signal_congestion(transport_t *t, send_flow_t *flow, uint64_t now) {
   uint64_t cuts = flow->dcqcn.cuts;
   dcqcn_signal(&flow->dcqcn, &t->dcqcn, now);
   t->stats.signals++;
+  t->stats.signals_after_exempt += flow->was_exempt;
   t->stats.rate_cuts += flow->dcqcn.cuts - cuts;
 }
 
@@ -171,6 +206,17 @@ int sender_notification(transport_t *t, uint64_t now, const uint8_t *bth) {
   if (flow == NULL) return TRANSPORT_UNKNOWN;
   if (!flow->done) signal_congestion(t, flow, now);
   return TRANSPORT_OK;
+}
+
+// Something beyond rcv_nxt has arrived. True: the packet at rcv_nxt is repaired.
+static bool repair_gap(const transport_t *t, send_flow_t *flow, uint64_t now) {
+  if (t->config.gap_repair_ns == 0) return false;
+  if (flow->gap_head == flow->rcv_nxt && now - flow->gap_ns < t->config.gap_repair_ns) return false;
+  flow->gap_head = flow->rcv_nxt;
+  flow->gap_ns = now;
+  uint32_t sent = flow->snd_nxt - flow->rcv_nxt;
+  request(flow, flow->rcv_nxt, flow->rcv_nxt + (sent < t->config.payload_bytes ? sent : t->config.payload_bytes), false);
+  return true;
 }
 
 int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes) {
@@ -194,19 +240,25 @@ int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t byt
     return TRANSPORT_MALFORMED;
   }
 
-  flow->activity_ns = now;
+  uint8_t report = bth[BTH_CONGESTION] & (BTH_ELIGIBLE | BTH_EXHAUSTED);
+  if (report != flow->report) observe(t, flow, now, report);
   uint32_t fresh = settle_below(flow, (uint32_t)rcv_nxt);
+  bool counts = true;
   if (syndrome == SYNDROME_ACK) {
     flow->stats.acks++;
     t->stats.acks++;
     fresh += settle_range(flow, start, (uint32_t)end);
+    if (start > flow->rcv_nxt) counts = repair_gap(t, flow, now) || !t->config.ignore_beyond_gap;
   } else {
     flow->stats.naks++;
     t->stats.naks++;
-    request(flow, start, (uint32_t)end);
+    request(flow, start, (uint32_t)end, false);
   }
   if (fresh > 0) flow->expiries = 0;
-  if (bth[BTH_CONGESTION] & BTH_BECN) signal_congestion(t, flow, now);
+  if (counts) {
+    flow->activity_ns = now;
+    if (bth[BTH_CONGESTION] & BTH_BECN) signal_congestion(t, flow, now);
+  }
   if (flow->rcv_nxt + flow->settled_above == flow->length)
     finish(t, flow, now, TRANSPORT_SENT);
   else
@@ -234,7 +286,7 @@ static void run_expiries(transport_t *t, uint64_t now) {
       finish(t, flow, now, TRANSPORT_FAILED);
       continue;
     }
-    request(flow, flow->rcv_nxt, flow->snd_nxt);
+    request(flow, flow->rcv_nxt, flow->snd_nxt, t->config.repeat_tail);
     flow->activity_ns = now;
     heap_set(&t->expiry, flow->slot, now + t->config.rto_ns);
     wake(t, flow, now);
@@ -430,6 +482,13 @@ void sender_stats(transport_t *t, send_flow_t *flow, uint64_t now, transport_flo
   stats->signals = flow->dcqcn.signals;
   stats->rate_cuts = flow->dcqcn.cuts;
   stats->settled_bytes = flow->rcv_nxt + flow->settled_above;
+  if (!flow->was_exempt) stats->signals_before_exempt = stats->signals;
+  if (flow->done) return;
+  // The mode that lasts.
+  if (flow->report == BTH_ELIGIBLE)
+    stats->exempt_ns += now - flow->report_ns;
+  else if (flow->was_exempt)
+    stats->obeying_again_ns += now - flow->report_ns;
 }
 
 int transport_post_send(transport_t *t, uint64_t now, const transport_send_t *send, uint64_t *id) {
@@ -449,6 +508,7 @@ int transport_post_send(transport_t *t, uint64_t now, const transport_send_t *se
   flow->length = send->length_bytes;
   flow->blocks = blocks;
   flow->repair_hint = UINT32_MAX;
+  flow->gap_head = UINT32_MAX;
   flow->slot = (uint16_t)slot;
   flow->qp = send->src_qp;
   flow->data = send->data;
@@ -460,6 +520,7 @@ int transport_post_send(transport_t *t, uint64_t now, const transport_send_t *se
   flow->id = ++t->serial << ID_SERIAL_SHIFT | slot;
   flow->state = FLOW_BLOCKED;
   flow->activity_ns = now;
+  flow->report_ns = now;
   flow->stats.posted_ns = now;
   dcqcn_init(&flow->dcqcn, &t->dcqcn);
   write_template(t, flow, send);

@@ -47,6 +47,8 @@ enum {
   RETH_LENGTH = 12,
   BTH_SOLICITED = 0x80,
   BTH_BECN = 0x40,
+  BTH_ELIGIBLE = 0x20,
+  BTH_EXHAUSTED = 0x10,
 };
 
 static inline uint32_t get24(const uint8_t *p) {

@@ -283,6 +283,7 @@ def test_second_transport_on_an_address_is_refused_by_name() -> None:
         ("ttl", 0),
         ("window_bytes", 1.5),
         ("port_paced", 2),
+        ("gap_repair_ns", -1),
     ],
 )
 def test_wrong_configuration_names_the_field(field: str, value: object) -> None:

@@ -93,6 +93,9 @@ typedef struct transport_config {
   uint32_t rto_limit;             // expiries without progress until the message fails
   uint32_t first_owner;           // owner tag of a slot's first use
   uint64_t catch_up_ns;           // how late a packet may be and still be made up for
+  uint64_t gap_repair_ns;         // an ACK beyond rcv_nxt: repair the packet there, at most this often; 0: never
+  uint32_t ignore_beyond_gap;     // 1: otherwise such an ACK is no signal and restarts no timeout
+  uint32_t repeat_tail;           // 1: on expiry all from rcv_nxt on is sent again, settled or not
   uint32_t port_paced;            // 1: a port fetches the packets when its line is free; only flows are paced
   uint8_t gradient_dscp;
   uint8_t data_dscp;
@@ -219,6 +222,13 @@ typedef struct transport_flow_stats {
   uint64_t rate_bps;        // sender, at `now`
   uint64_t alpha_q31;
   uint64_t settled_bytes;
+  // Of a sender, by the flags on its feedback: the NIC decides, this only observes. A
+  // flow is exempt while its latest report says eligible and not exhausted.
+  uint64_t first_exempt_ns;   // 0: never
+  uint64_t flag_changes;      // of the exhausted flag, which starts clear
+  uint64_t exempt_ns;
+  uint64_t obeying_again_ns;  // obeying after having been exempt
+  uint64_t signals_before_exempt;
 } transport_flow_stats_t;
 
 int transport_flow_stats(transport_t *t, uint64_t now, uint64_t id, transport_flow_stats_t *stats);
@@ -245,6 +255,12 @@ typedef struct transport_stats {
   uint64_t late_feedback;   // feedback and notifications for which there is no message any more
   uint64_t malformed;
   uint64_t bad_feedback;  // feedback on bytes that were never sent
+  uint64_t exempt_messages;         // exempt at some time
+  uint64_t obeying_again_messages;  // of these: obeyed again later
+  uint64_t flag_changes;
+  uint64_t exempt_ns;         // both up to the last change or completion
+  uint64_t obeying_again_ns;
+  uint64_t signals_after_exempt;  // taken by flows that had been exempt
 } transport_stats_t;
 
 int transport_get_stats(const transport_t *t, transport_stats_t *stats);
