@@ -15,8 +15,9 @@ def transport_settings(configuration: Configuration) -> dict[str, Any]:
     return {
         "line_rate_bps": configuration.dcqcn.line_rate_bps,
         "payload_bytes": payload,
-        "overhead_bytes": configuration.wire.frame_bytes - payload,
+        "overhead_bytes": configuration.wire.weight_bytes(configuration.wire.frame_bytes) - payload,
         "window_bytes": transport.window_bytes,
+        "window_basis": str(transport.window_basis),
         "scale_window": transport.scale_window,
         "rto_ns": transport.rto_ns,
         "catch_up_ns": 4 * configuration.packet_ns,

@@ -23,8 +23,8 @@ NIC in the path, hosts with their real transport, programmed over P4Runtime as a
             net.clock.now_ns, all(ring.finished for ring in rings)
 
 `VirtualFabric`: devices, links, hosts. `Clock` (`net.clock`): timers and the main loop. `Exchange` and
-`VirtualMessages`: messages of collectives. `StepBudgets`: loss budgets at a standing clock. `Fault` and
-`FaultPlan`: what goes wrong and when. Time stands still whenever Python runs, so control-plane calls cost no
+`VirtualMessages`: messages of collectives. `StepBudgets`: loss budgets at a standing clock. `FaultPlan`:
+what goes wrong and when. Time stands still whenever Python runs, so control-plane calls cost no
 simulated time; give them one with `net.clock.after`.
 """
 
@@ -33,8 +33,8 @@ from __future__ import annotations
 from virtual.clock import Clock, Timer
 from virtual.control import StepBudgets, StepReport
 from virtual.errors import VirtualError
-from virtual.fabric import FrameWeight, VirtualFabric
-from virtual.faults import Fault, FaultKind, FaultPlan
+from virtual.fabric import VirtualFabric
+from virtual.faults import FaultPlan
 from virtual.messages import Completion, CountedArrival, DeliverAt, Exchange, VirtualMessages
 
 __all__ = [
@@ -43,10 +43,7 @@ __all__ = [
     "CountedArrival",
     "DeliverAt",
     "Exchange",
-    "Fault",
-    "FaultKind",
     "FaultPlan",
-    "FrameWeight",
     "StepBudgets",
     "StepReport",
     "Timer",

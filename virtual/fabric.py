@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hosts.config import TransportConfig
+from hosts.config import ConfigError, TransportConfig
 from hosts.endpoint import Stats
 from hosts.profile import transport_config
 from profiles import Configuration
@@ -39,19 +39,12 @@ _EVENT = struct.Struct("=5Q12I")
 """attach_event_t"""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameWeight:
-    """What a frame weighs on a link: max(its length + adjust, minimum) bytes."""
-
-    adjust: int = 0
-    minimum: int = 0
-
-
 class VirtualFabric:
     """Running from the start, at time 0 and without programs; a context that closes itself.
 
-    directory: for the P4Runtime socket and captures. seed: of losses on links. weight: of frames on links.
-    transport: a host's transport, if not the configuration's. Raises VirtualError, hosts.build.BuildError.
+    directory: for the P4Runtime socket and captures. seed: of losses on links. transport: fields of
+    `hosts.config.TransportConfig` that are set otherwise than by the configuration. Raises VirtualError,
+    hosts.build.BuildError.
     """
 
     def __init__(
@@ -61,8 +54,7 @@ class VirtualFabric:
         *,
         directory: Path,
         seed: int = 0,
-        weight: FrameWeight | None = None,
-        transport: Callable[[Host], TransportConfig] | None = None,
+        transport: Mapping[str, Any] | None = None,
     ) -> None:
         self.topology = topology
         self.configuration = configuration
@@ -70,16 +62,16 @@ class VirtualFabric:
         self.seed = seed
         self.host_names = [host.name for host in topology.hosts]
         self._numbers = {name: i for i, name in enumerate(self.host_names)}
-        self._weight = weight or FrameWeight()
         self._socket_directory: tempfile.TemporaryDirectory[str] | None = None
         self._server: ServerThread | None = None
         self._devices: dict[str, Device] = {}
+        self._distances: dict[int, dict[str, int]] = {}
         self.native = native.load()
         self.attach: Any = None
         self.engine = Engine()
         self.clock = Clock(self)
         try:
-            self._build(transport or self._configured)
+            self._build(transport or {})
             self._serve()
         except BaseException:
             self.close()
@@ -87,7 +79,7 @@ class VirtualFabric:
 
     # --- life
 
-    def _build(self, transport: Callable[[Host], TransportConfig]) -> None:
+    def _build(self, transport: Mapping[str, Any]) -> None:
         address = f"unix:{self._socket_path()}"
         self.devices: tuple[DeviceSettings, ...] = tuple(
             replace(device, grpc_address=address)
@@ -117,31 +109,34 @@ class VirtualFabric:
             rate_bps=port.rate_bps,
             queue_bytes=port.queue_bytes,
             delay_ns=port.delay_ns,
-            frame_adjust=self._weight.adjust,
-            min_frame=self._weight.minimum,
+            frame_adjust=self.configuration.wire.weight_adjust,
+            min_frame=self.configuration.wire.weight_minimum,
             shares_ppm=shares,
         )
 
     def _connect(self, link: Link) -> None:
         self._devices[link.a.node].connect(link.a.number, self._devices[link.b.node], link.b.number)
 
-    def _attach_hosts(self, transport: Callable[[Host], TransportConfig]) -> None:
+    def _attach_hosts(self, transport: Mapping[str, Any]) -> None:
         ffi, lib = self.native
         out = ffi.new("attach_t **")
         self._check(lib.attach_create(self._pointer("sw_engine *", self.engine), len(self._numbers), out))
         self.attach = out[0]
         for number, host in enumerate(self.topology.hosts):
             config = ffi.new("transport_config_t *")
-            transport(host).fill(config)
+            self._transport(host, transport).fill(config)
             nic = self._pointer("sw_device *", self._devices[host.nic])
             self._check(lib.attach_host(self.attach, number, config, nic, NIC_HOST_PORT, NIC_WIRE_PORT))
         self._events = ffi.new("attach_event_t[]", EVENTS)
 
-    def _configured(self, host: Host) -> TransportConfig:
+    def _transport(self, host: Host, changes: Mapping[str, Any]) -> TransportConfig:
         # The NIC fetches packets when its line is free: nothing else paces the host as a whole, and a flow
         # that waits for its turn does not catch up.
-        mac = int(host.mac.replace(":", ""), 16)
-        return transport_config(self.configuration, str(host.ip), port_paced=True, catch_up_ns=0, mac=mac)
+        fields = {"port_paced": True, "catch_up_ns": 0, "mac": int(host.mac.replace(":", ""), 16)}
+        try:
+            return transport_config(self.configuration, str(host.ip), **fields | dict(changes))
+        except (ConfigError, TypeError) as error:
+            raise VirtualError(f"transport of {host.name}: {error}") from None
 
     def tell_received(self, wanted: bool) -> None:
         """Whether the end of a receive is told when it happens, or with the sender's alone."""
@@ -232,6 +227,15 @@ class VirtualFabric:
         lib.transport_get_stats(lib.attach_transport(self.attach, self.number(host)), native_stats)
         return Stats(**{name: int(getattr(native_stats, name)) for name in Stats.__dataclass_fields__})
 
+    def path(self, sender: int, receiver: int) -> tuple[int, int]:
+        """(access, fabric) links on a shortest path between two hosts."""
+        distance = self._distances.get(receiver)
+        if distance is None:
+            nic = self.topology.hosts[receiver].nic
+            distance = self._distances[receiver] = _distances(self.topology, nic)
+        links = distance[self.topology.hosts[sender].nic]
+        return min(links, 2), max(links - 2, 0)
+
     # --- links
 
     def link(self, name: str) -> Link:
@@ -267,3 +271,15 @@ class VirtualFabric:
 def _example(topology: Topology) -> str:
     link = topology.links[-1]
     return f"{link.a.node}-{link.b.node}"
+
+
+def _distances(topology: Topology, start: str) -> dict[str, int]:
+    """Links from every device to one."""
+    distance, front = {start: 0}, [start]
+    for node in front:
+        for link in topology.links_of(node):
+            other = link.other(node).node
+            if other not in distance and not topology.is_host(other):
+                distance[other] = distance[node] + 1
+                front.append(other)
+    return distance

@@ -1,44 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong in a run, and when: links down and up, losses, NICs that restart."""
+"""What goes wrong in a run, and when (`profiles.Fault`).
+
+link_down: what is on the link, and what is sent to it from then on, is lost; `reroute` has the controller
+take it out of all routes at the same instant, else switches go on sending to it. loss: each frame of the link
+is lost with probability `ppm`, 0 ends it. nic_restart: the NIC's program is loaded anew, and its settings; it
+forgets flows, steps and counters.
+"""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from controller import Fabric
+from profiles import Fault, FaultKind
 from topologies import Kind, Link
 from virtual.errors import VirtualError
 from virtual.fabric import PPM, VirtualFabric
-
-
-class FaultKind(enum.StrEnum):
-    """What happens."""
-
-    LINK_DOWN = "link_down"
-    """What is on the link, and what is sent to it from then on, is lost."""
-    LINK_UP = "link_up"
-    LOSS = "loss"
-    """Each frame of the link is lost with probability `ppm`, from then on; 0 ends it."""
-    NIC_RESTART = "nic_restart"
-    """The NIC's program is loaded anew, and its settings: flows, steps and counters are forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One event of a run.
-
-    at_ns: simulated time. what: a link by its ends ("leaf1-spine2") or an interface ("leaf1-eth9"); for a
-    restart a NIC or its host. ppm: of a loss. reroute: the controller takes the link out of all routes, or
-    back in, at the same instant; else switches go on sending to it.
-    """
-
-    at_ns: int
-    kind: FaultKind
-    what: str
-    ppm: int = 0
-    reroute: bool = False
 
 
 class FaultPlan:

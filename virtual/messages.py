@@ -22,6 +22,7 @@ from hosts.messages import (
     FloatArray,
     MessageKey,
 )
+from profiles import WindowKind
 from virtual.clock import Event
 from virtual.errors import VirtualError
 from virtual.fabric import VirtualFabric
@@ -110,8 +111,8 @@ class Exchange:
     ranks: number in a MessageKey -> host. deliver_at: when a receiver is told, "receiver" when its own last
     byte is settled, "sender_done" when the sender has the last acknowledgement (the convention of the paper's
     study). eager: a message without payload may be sent before it is expected. ranges: give arrivals their
-    missing ranges; False: only their sum, which is cheaper (`CountedArrival`). window: (sending, receiving
-    host) -> bytes of new data in flight, 0 for the configured window; asked once for each pair.
+    missing ranges; False: only their sum, which is cheaper (`CountedArrival`). Windows are the
+    configuration's: one for all flows, or each pair's by its path.
     """
 
     def __init__(
@@ -122,7 +123,6 @@ class Exchange:
         deliver_at: DeliverAt = "receiver",
         eager: bool = False,
         ranges: bool = True,
-        window: Callable[[str, str], int] | None = None,
     ) -> None:
         if deliver_at not in ("sender_done", "receiver"):
             raise VirtualError(f"deliver_at = {deliver_at!r}: give 'sender_done' or 'receiver'")
@@ -138,7 +138,7 @@ class Exchange:
         self._clock = fabric.clock
         self._eager = eager
         self._ranges = ranges
-        self._window = window
+        self._by_path = fabric.configuration.transport.window is WindowKind.PATH
         self._windows: dict[tuple[int, int], int] = {}
         self._expected: dict[MessageKey, _Expected] = {}
         self._early: dict[MessageKey, _Flying] = {}
@@ -204,7 +204,7 @@ class Exchange:
             posted,
             0 if gradient else 1,
             key.step % STEP_SLOTS if gradient else NO_STEP_SLOT,
-            0 if self._window is None else self._window_of(layer.host, receiver),
+            self._window(layer.host, receiver) if self._by_path else 0,
             pointer,
             buffer,
         )
@@ -217,12 +217,12 @@ class Exchange:
         if self.on_posted is not None:
             self.on_posted(key, int(self._lib.attach_queue_pair(self._attach, number)))
 
-    def _window_of(self, sender: int, receiver: int) -> int:
+    def _window(self, sender: int, receiver: int) -> int:
         known = self._windows.get((sender, receiver))
         if known is None:
-            assert self._window is not None
-            names = self.fabric.host_names
-            known = self._windows[sender, receiver] = self._window(names[sender], names[receiver])
+            access, core = self.fabric.path(sender, receiver)
+            known = self.fabric.configuration.path_window_bytes(access, core)
+            self._windows[sender, receiver] = known
         return known
 
     # --- what happened
