@@ -117,7 +117,10 @@ class DirectAllReduce:
     Messages of a pair: `sequence` for the reduce-scatter, `sequence` + 1 for the all-gather. `width`: sends
     in flight, to distinct peers in ring order from the next rank on; all by default. `release`: what makes
     room for another send, an inbound message of the phase that completes (as in the paper's study) or an
-    own send. The all-gather starts when the whole reduce-scatter has arrived."""
+    own send. The all-gather starts when the whole reduce-scatter has arrived.
+
+    `counted`, without payload only: the first message to arrive from a peer counts as its reduce-scatter and
+    the second as its all-gather, whichever they are. The paper's study tells them apart by nothing else."""
 
     def __init__(
         self,
@@ -135,6 +138,7 @@ class DirectAllReduce:
         shedding: Shedding | None = None,
         traffic_class: TrafficClass = TrafficClass.GRADIENT,
         sequence: int = 0,
+        counted: bool = False,
     ) -> None:
         self.index = _check_group(group, rank)
         self.group = list(group)
@@ -143,6 +147,8 @@ class DirectAllReduce:
         self.ranks = len(self.group)
         if (values is None) == (shard_bytes is None):
             raise ValueError("exactly one of values and shard_bytes must be given")
+        if counted and values is not None:
+            raise ValueError("counted: only without values, whose messages are not interchangeable")
         if values is not None:
             _check_values(values)
             self._bounds = shard_bounds(values.size, self.ranks)
@@ -167,6 +173,7 @@ class DirectAllReduce:
         self._shedding = shedding
         self._class = traffic_class
         self._sequence = sequence
+        self._counted = counted
         self._values = values
         # In ring order from the next rank on.
         peers = [(self.index + k) % self.ranks for k in range(1, self.ranks)]
@@ -229,8 +236,11 @@ class DirectAllReduce:
         self._launch()
 
     def on_received(self, arrival: Arrival) -> None:
-        phase = self._phase(arrival.key)
         peer = self.group.index(arrival.key.source)
+        phase = self._phase(arrival.key)
+        if self._counted:
+            first = peer in self._phases[Phase.REDUCE_SCATTER].to_receive
+            phase = Phase.REDUCE_SCATTER if first else Phase.ALL_GATHER
         state = self._phases[phase]
         state.to_receive.remove(peer)
         if arrival.missing:
@@ -423,7 +433,7 @@ class RingAllReduce:
         self._sent += 1
 
     def on_received(self, arrival: Arrival) -> None:
-        if arrival.missing:
+        if arrival.missing_bytes:
             raise RuntimeError(
                 f"message {arrival.key}: bytes of it are missing, though it may not be forgiven"
             )
