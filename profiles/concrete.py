@@ -79,6 +79,9 @@ class TransportBytes:
     rto_ns: int
     window: WindowKind
     window_basis: WindowBasis
+    repeat_tail: bool
+    gap_repair_ns: int
+    ignore_beyond_gap: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,9 @@ class Profile:
                 rto_ns=time_ns(self.transport.rto_packets),
                 window=self.transport.window,
                 window_basis=self.transport.window_basis,
+                repeat_tail=self.transport.repeat_tail,
+                gap_repair_ns=time_ns(self.transport.gap_repair_packets),
+                ignore_beyond_gap=self.transport.ignore_beyond_gap,
             ),
             budget=BudgetPolicy(
                 p_low_ppm=self.budget.p_low_ppm,

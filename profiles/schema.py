@@ -218,6 +218,10 @@ class Transport:
     window_packets: bytes in flight per flow, in packets (851, the bandwidth-delay product). scale_window: the
     window shrinks with the rate. rto_packets: retransmission timeout, packet times (12,100). window: where a
     flow's window comes from. window_basis: what counts as in flight.
+
+    The study's repairs (hosts/config.py says more). repeat_tail: a timeout sends all from rcv_nxt again.
+    gap_repair_packets: an answer beyond rcv_nxt has the packet there sent again, at most this often, packet
+    times; 0 = never. ignore_beyond_gap: such an answer is otherwise no signal and restarts no timeout.
     """
 
     window_packets: float = field(metadata=limits(1))
@@ -225,6 +229,9 @@ class Transport:
     rto_packets: float = field(metadata=limits(1))
     window: WindowKind = WindowKind.FIXED
     window_basis: WindowBasis = WindowBasis.UNSETTLED
+    repeat_tail: bool = False
+    gap_repair_packets: float = field(default=0, metadata=limits(0))
+    ignore_beyond_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def test_the_paper_profile_is_the_study_s_fabric() -> None:
     dcqcn = configuration.dcqcn
     assert (dcqcn.additive_bps, dcqcn.hyper_bps, dcqcn.minimum_rate_bps) == (200e6, 400e6, 400e6)
     assert (dcqcn.alpha_period_ns, dcqcn.decrease_period_ns, dcqcn.increase_period_ns) == (1e3, 4e3, 9e5)
-    assert configuration.transport.rto_ns == 1_000_000
+    assert (configuration.transport.rto_ns, configuration.transport.gap_repair_ns) == (1_000_000, 500_000)
     assert configuration.path_window_bytes(access_links=2, fabric_links=0) == 1_008_100
     assert configuration.path_window_bytes(access_links=2, fabric_links=2) == 3_516_200
 
