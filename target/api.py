@@ -71,6 +71,14 @@ class PortCounters:
     queue_drop_bytes: tuple[int, ...]
     depth_packets: tuple[int, ...]
     depth_bytes: tuple[int, ...]
+    peak_packets: tuple[int, ...] = ()
+    """Largest depths since they were last taken."""
+    peak_bytes: tuple[int, ...] = ()
+    sent_packets: tuple[int, ...] = ()
+    """Packets put on the link."""
+    lost_packets: int = 0
+    """Lost by a fault of the link: it was down, or the loss was asked for."""
+    lost_bytes: int = 0
 
 
 class DeviceApi(Protocol):

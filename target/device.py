@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from target import build, native
 from target.api import DeviceError, FieldMatch, PortCounters, TableEntry
+from target.parse_reach import parse_reach
 from target.pipeline import Pipeline, check, compile_pipeline
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class Device:
             raise DeviceError("FAILED_PRECONDITION", self.engine.error())
         check(self.engine, status, "loading the compiled pipeline")
         try:
+            reach = parse_reach(program)
+            if reach is not None:
+                check(self.engine, self._lib.sw_pipeline_set_reach(handle[0], reach), "parser's reach")
             return Pipeline(self.engine, handle[0], program, generated)
         except BaseException:
             self._lib.sw_pipeline_close(handle[0])
@@ -293,15 +297,20 @@ class Device:
         queue_bytes: int | Sequence[int] = 0,
         delay_ns: int = 0,
         frame_adjust: int = 0,
+        min_frame: int = 0,
+        share_ppm: Sequence[int] = (),
     ) -> None:
         """A port on a network interface, or an in-memory one (`inject`, `collect`).
 
-        rate_bps: bits per second that the port's queues share in strict priority; 0: no limit, no queue.
+        rate_bps: bits per second that the port's queues share; 0: no limit, no queue.
         queue_bytes: capacity of each priority's queue, or of all; 0: 1 MiB.
-        delay_ns: from the end of a frame to its delivery. frame_adjust: bytes added to a frame for the rate.
+        delay_ns: from the end of a frame to its delivery.
+        frame_adjust, min_frame: a frame of n bytes takes as long as max(n + frame_adjust, min_frame) bytes.
+        share_ppm: by priority, the part of the rate that a queue gets at least while others with a share
+        wait; 0: strict. See `struct sw_port_config`.
         """
         name = interface.encode() if interface is not None else self._ffi.NULL
-        config = self._port_config(rate_bps, queue_bytes, delay_ns, frame_adjust)
+        config = self._port_config(rate_bps, queue_bytes, delay_ns, frame_adjust, min_frame, share_ppm)
         with self._control:
             status = self._lib.sw_port_add(self._handle, port, name, config)
         if status == native.EXISTS:
@@ -321,9 +330,11 @@ class Device:
         queue_bytes: int | Sequence[int] = 0,
         delay_ns: int = 0,
         frame_adjust: int = 0,
+        min_frame: int = 0,
+        share_ppm: Sequence[int] = (),
     ) -> None:
         """Replace a port's rate, capacities and delay; the parameters are those of `add_port`."""
-        config = self._port_config(rate_bps, queue_bytes, delay_ns, frame_adjust)
+        config = self._port_config(rate_bps, queue_bytes, delay_ns, frame_adjust, min_frame, share_ppm)
         self._port_check(self._lib.sw_port_configure(self._handle, port, config), port)
 
     def remove_port(self, port: int) -> None:
@@ -336,7 +347,13 @@ class Device:
         check(self.engine, status, f"port {port}")
 
     def _port_config(
-        self, rate_bps: int, queue_bytes: int | Sequence[int], delay_ns: int, frame_adjust: int
+        self,
+        rate_bps: int,
+        queue_bytes: int | Sequence[int],
+        delay_ns: int,
+        frame_adjust: int,
+        min_frame: int,
+        share_ppm: Sequence[int],
     ) -> Any:
         capacities = (
             [queue_bytes] * self.priority_queues if isinstance(queue_bytes, int) else list(queue_bytes)
@@ -352,8 +369,20 @@ class Device:
         ]:
             if not 0 <= value < 2**63:
                 raise DeviceError("INVALID_ARGUMENT", f"{what} {value}: expected 0..2^63-1")
+        if not -(2**31) <= frame_adjust < 2**31 or not 0 <= min_frame < 2**31:
+            raise DeviceError(
+                "INVALID_ARGUMENT", f"frame_adjust {frame_adjust}, min_frame {min_frame}: too large"
+            )
+        if len(share_ppm) > self.priority_queues or any(s < 0 for s in share_ppm) or sum(share_ppm) > 10**6:
+            raise DeviceError(
+                "INVALID_ARGUMENT",
+                f"shares {list(share_ppm)}: expected up to {self.priority_queues}, at most 1000000 in sum",
+            )
         config = self._ffi.new("struct sw_port_config *")
         config.rate_bps, config.delay_ns, config.frame_adjust = rate_bps, delay_ns, frame_adjust
+        config.min_frame = min_frame
+        for i, share in enumerate(share_ppm):
+            config.share_ppm[i] = share
         for i, value in enumerate(capacities):
             config.queue_bytes[i] = value
         return config
@@ -387,10 +416,22 @@ class Device:
             tuple(s.queue_drop_bytes[0:n]),
             tuple(s.depth_packets[0:n]),
             tuple(s.depth_bytes[0:n]),
+            tuple(s.peak_packets[0:n]),
+            tuple(s.peak_bytes[0:n]),
+            tuple(s.sent_packets[0:n]),
+            s.lost_packets,
+            s.lost_bytes,
         )
 
+    def take_peaks(self, port: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(packets, bytes): the largest depths since the last call, by priority. They start over."""
+        packets, octets = (self._ffi.new(f"uint64_t[{native.MAX_QUEUES}]") for _ in range(2))
+        self._port_check(self._lib.sw_port_take_peaks(self._handle, port, packets, octets), port)
+        n = self.priority_queues
+        return tuple(packets[0:n]), tuple(octets[0:n])
+
     def port_up(self, port: int) -> bool:
-        """Whether the port's interface is there and working."""
+        """Whether the port's interface is there and working; of an in-memory port, whether its link is up."""
         s = self._ffi.new("struct sw_port_stats *")
         self._port_check(self._lib.sw_port_stats(self._handle, port, s), port)
         return bool(s.up)
@@ -401,11 +442,19 @@ class Device:
         self._lib.sw_device_stats(self._handle, s)
         return {name: int(getattr(s, name)) for name, _ in self._ffi.typeof("struct sw_device_stats").fields}
 
-    def inject(self, port: int, packet: bytes) -> None:
-        """A frame arrives at a port now."""
-        status = self._lib.sw_port_inject(self._handle, port, packet, len(packet))
+    def inject(self, port: int, packet: bytes, wire_bytes: int | None = None) -> None:
+        """A frame arrives at a port now. `wire_bytes`: its true length, if `packet` is only its beginning;
+        the rest reads as zeros."""
+        length = len(packet) if wire_bytes is None else wire_bytes
+        if not 0 <= length < 2**32:
+            raise DeviceError("INVALID_ARGUMENT", f"a frame of {length} bytes is not possible")
+        data = self._ffi.from_buffer("uint8_t[]", packet)
+        frame = self._ffi.new("struct sw_frame *", (data, len(packet), length))
+        status = self._lib.sw_port_inject_frame(self._handle, port, frame)
         if status == native.INVALID:
-            raise DeviceError("INVALID_ARGUMENT", f"a frame of {len(packet)} bytes is not possible")
+            raise DeviceError(
+                "INVALID_ARGUMENT", f"a frame of {length} bytes, {len(packet)} of them given, is not possible"
+            )
         if status == native.STATE:
             raise DeviceError("FAILED_PRECONDITION", f"device {self._name!r} has no pipeline")
         if status == native.FULL:
@@ -427,6 +476,72 @@ class Device:
                 return result
             self._port_check(min(length, 0), port)
             result.append((int(when[0]), bytes(self._ffi.buffer(frame, length))))
+
+    # --- links, endpoints, observers, faults: in-memory ports
+
+    def connect(self, port: int, peer: Device, peer_port: int) -> None:
+        """Join a port to another one of the same engine. Rate and delay are those of the sending port."""
+        status = self._lib.sw_port_connect(self._handle, port, peer._handle, peer_port)
+        where = f"port {port} of {self._name!r} and port {peer_port} of {peer._name!r}"
+        if status == native.NOT_FOUND:
+            raise DeviceError("NOT_FOUND", f"{where}: one of them is not there")
+        if status == native.EXISTS:
+            raise DeviceError("ALREADY_EXISTS", f"{where}: one of them is in use")
+        if status == native.INVALID:
+            raise DeviceError("INVALID_ARGUMENT", f"{where}: give two in-memory ports of one engine")
+        check(self.engine, status, where)
+
+    def attach(self, port: int, endpoint: Any, gate: int | None = None) -> None:
+        """Put an endpoint on a port: `endpoint` is a `struct sw_endpoint *` or its address; None takes it
+        away. Its functions and context must outlive the engine, or be taken away before.
+
+        gate: the port that must be idle before the endpoint is polled; None: no condition.
+        """
+        if isinstance(endpoint, int):
+            endpoint = self._ffi.cast("struct sw_endpoint *", endpoint)
+        pointer = self._ffi.NULL if endpoint is None else endpoint
+        status = self._lib.sw_port_attach(
+            self._handle, port, pointer, native.NO_PORT if gate is None else gate
+        )
+        if status == native.NOT_FOUND:
+            raise DeviceError("NOT_FOUND", f"device {self._name!r} has no port {port}, or no gate {gate}")
+        if status == native.EXISTS:
+            raise DeviceError("ALREADY_EXISTS", f"port {port} or gate {gate} of {self._name!r} is in use")
+        if status == native.INVALID:
+            raise DeviceError(
+                "INVALID_ARGUMENT",
+                f"port {port}: expected an in-memory port, and all functions of an endpoint",
+            )
+        check(self.engine, status, f"port {port}")
+
+    def kick(self, port: int) -> None:
+        """The next wake-up of a port's endpoint may have changed."""
+        status = self._lib.sw_port_kick(self._handle, port)
+        if status == native.NOT_FOUND:
+            raise DeviceError("NOT_FOUND", f"there is no endpoint on port {port} of device {self._name!r}")
+        check(self.engine, status, f"port {port}")
+
+    def observe(self, port: int, observer: Any) -> None:
+        """Show every frame of a port to a `struct sw_observer *` (or its address); None: to nobody."""
+        if isinstance(observer, int):
+            observer = self._ffi.cast("struct sw_observer *", observer)
+        pointer = self._ffi.NULL if observer is None else observer
+        self._port_check(self._lib.sw_port_observe(self._handle, port, pointer), port)
+
+    def set_link(self, port: int, up: bool) -> None:
+        """Take a link down, with all that is on it, or up again; both directions."""
+        self._fault(self._lib.sw_port_set_link(self._handle, port, int(up)), port)
+
+    def set_loss(self, port: int, ppm: int, seed: int = 0) -> None:
+        """Lose frames sent by a port at random: `ppm` parts in a million."""
+        if not 0 <= ppm <= 10**6 or not 0 <= seed < 2**64:
+            raise DeviceError("INVALID_ARGUMENT", f"loss of {ppm} ppm, seed {seed}: out of range")
+        self._fault(self._lib.sw_port_set_loss(self._handle, port, ppm, seed), port)
+
+    def _fault(self, status: int, port: int) -> None:
+        if status == native.INVALID:
+            raise DeviceError("INVALID_ARGUMENT", f"port {port}: faults are for in-memory ports")
+        self._port_check(status, port)
 
     def benchmark(self, port: int, frames: Sequence[bytes], count: int) -> int:
         """Nanoseconds for `count` frames through the pipeline alone, round robin over `frames`."""

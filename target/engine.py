@@ -82,13 +82,24 @@ class Engine:
             raise DeviceError("INVALID_ARGUMENT", f"time {now_ns}: expected 0..2^64-2 ns")
         check(self, self.lib.sw_engine_advance(self._handle, now_ns), "the clock can only move forward")
 
+    def run_until_attention(self, until_ns: int) -> bool:
+        """Like `run_until`, but stops after the first event for which an endpoint or an observer asks to.
+
+        True: stopped; `now_ns` is the time of that event. False: `until_ns` was reached.
+        """
+        if not 0 <= until_ns < 2**64 - 1:
+            raise DeviceError("INVALID_ARGUMENT", f"time {until_ns}: expected 0..2^64-2 ns")
+        status = int(self.lib.sw_engine_run_until(self._handle, until_ns))
+        check(self, status, "the clock can only move forward")
+        return status == 1
+
     @property
     def now_ns(self) -> int:
         return int(self.lib.sw_engine_now(self._handle))
 
     @property
     def next_event_ns(self) -> int | None:
-        """When the next departure or delivery is due."""
+        """Nothing happens before this time unless it is caused from outside; None: nothing ever."""
         due = int(self.lib.sw_engine_next(self._handle))
         return None if due == 2**64 - 1 else due
 

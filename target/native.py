@@ -29,7 +29,7 @@ def _declarations() -> str:
     text = (build.RUNTIME / "include" / "sw_engine.h").read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n", "", text, flags=re.S)
-    text = text.replace("SW_MAX_QUEUES]", f"{MAX_QUEUES}]")
+    text = text.replace("[SW_MAX_QUEUES]", f"[{MAX_QUEUES}]")
     return "\n".join(line for line in text.splitlines() if not line.startswith("#"))
 
 

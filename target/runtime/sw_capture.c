@@ -57,13 +57,13 @@ SW_PUBLIC int sw_port_flush_capture(sw_device *device, uint32_t number)
     return rc;
 }
 
-void sw_capture_write(FILE *file, const sw_engine *engine, const struct sw_packet *pkt)
+void sw_capture_write(FILE *file, const sw_engine *engine, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes)
 {
     uint64_t t = engine->epoch_ns + engine->now_ns;
-    const uint32_t head[4] = {(uint32_t)(t / 1000000000), (uint32_t)(t % 1000000000), pkt->len, pkt->len};
+    const uint32_t head[4] = {(uint32_t)(t / 1000000000), (uint32_t)(t % 1000000000), bytes, wire_bytes};
     /* A full disk loses records; the packet loop goes on. */
     if (fwrite(head, sizeof head, 1, file) == 1)
-        (void)!fwrite(pkt->data, 1, pkt->len, file);
+        (void)!fwrite(data, 1, bytes, file);
 }
 
 void sw_capture_close(struct sw_capture *capture)

@@ -246,7 +246,9 @@ void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt)
     port->rx_packets++;
     port->rx_bytes += pkt->len;
     if (port->capture.in)
-        sw_capture_write(port->capture.in, device->engine, pkt);
+        sw_capture_write(port->capture.in, device->engine, pkt->data, sw_carried(pkt), pkt->len);
+    if (port->observer.frame)
+        sw_port_observed(port, 0, pkt);
     pl->state.now_ns = device->engine->now_ns;
     pkt->rx_ns = pl->state.now_ns;
     pkt->ingress_port = port->number;
@@ -255,6 +257,33 @@ void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt)
     pl->program->receive(&pl->state, pkt);
     after_ingress(device, pkt);
     sw_device_drain(device);
+}
+
+int sw_device_enter(sw_device *device, sw_port *port, const struct sw_frame *frame)
+{
+    if (!device->pipeline) {
+        device->stats.no_pipeline_drops++;
+        port->rx_drops++;
+        return SW_E_STATE;
+    }
+    if (frame->wire_bytes == 0 || frame->wire_bytes > SW_LARGE_FRAME || frame->bytes > frame->wire_bytes) {
+        device->stats.oversize_drops += frame->wire_bytes > SW_LARGE_FRAME;
+        port->rx_drops++;
+        return SW_E_INVALID;
+    }
+    if (port->down) {
+        port->lost_packets++;
+        port->lost_bytes += frame->wire_bytes;
+        return SW_OK;
+    }
+    struct sw_packet *pkt = sw_pool_frame(device->pipeline->pool, frame->data, frame->bytes, frame->wire_bytes);
+    if (!pkt) {
+        device->stats.buffer_drops++;
+        port->rx_drops++;
+        return SW_E_FULL;
+    }
+    sw_device_receive(device, port, pkt);
+    return SW_OK;
 }
 
 void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
@@ -277,6 +306,9 @@ void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
         sw_pool_put(pkt);
         return;
     }
+    /* What the parser took for headers is there, if only as zeros. */
+    if (pkt->end < pkt->data + pkt->parsed)
+        pkt->end = pkt->data + pkt->parsed;
     if (__builtin_expect(pl->program->deparse(&pl->state, pkt) != 0, 0)) {
         device->stats.header_drops++;
         sw_pool_put(pkt);
@@ -310,6 +342,8 @@ void sw_device_drain(sw_device *device)
         if (pkt) {
             sw_port *port = sw_device_port(device, pkt->egress_port);
             sw_device_egress(device, port ? port : device->null_port, pkt);
+            if (port)
+                port->starting = false;
             continue;
         }
         pkt = sw_list_pop(&device->ingress_work);

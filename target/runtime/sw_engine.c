@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: its lock, its heap of port events, the manual clock, packets for the CPU port. */
+/* The engine: its lock, the manual clock, packets for the CPU port. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -82,86 +82,7 @@ void sw_wake(sw_engine *engine)
     }
 }
 
-/* --- the heap of ports, by time of their next event --- */
-
-static bool before(const sw_port *a, const sw_port *b)
-{
-    return a->event_ns != b->event_ns ? a->event_ns < b->event_ns : a->order < b->order;
-}
-
-static void place(sw_engine *engine, uint32_t i, sw_port *port)
-{
-    engine->heap[i] = port;
-    port->heap_index = i + 1;
-}
-
-static void sift(sw_engine *engine, uint32_t i)
-{
-    sw_port *port = engine->heap[i];
-    while (i > 0) {
-        uint32_t parent = (i - 1) / 2;
-        if (!before(port, engine->heap[parent]))
-            break;
-        place(engine, i, engine->heap[parent]);
-        i = parent;
-    }
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= engine->heap_count)
-            break;
-        if (child + 1 < engine->heap_count && before(engine->heap[child + 1], engine->heap[child]))
-            child++;
-        if (!before(engine->heap[child], port))
-            break;
-        place(engine, i, engine->heap[child]);
-        i = child;
-    }
-    place(engine, i, port);
-}
-
-void sw_unschedule(sw_port *port)
-{
-    sw_engine *engine = port->device->engine;
-    if (!port->heap_index)
-        return;
-    uint32_t i = port->heap_index - 1;
-    sw_port *last = engine->heap[--engine->heap_count];
-    port->heap_index = 0;
-    if (last != port) {
-        place(engine, i, last);
-        sift(engine, i);
-    }
-}
-
-/* Put the port's next event into the heap. If the heap can't grow, the event waits for the next occasion. */
-void sw_schedule(sw_port *port)
-{
-    sw_engine *engine = port->device->engine;
-    uint64_t due = UINT64_MAX;
-    if (port->line.head)
-        due = port->line.head->enq_ns;
-    if (port->queued && port->free_ns < due)
-        due = port->free_ns;
-    if (due == UINT64_MAX) {
-        sw_unschedule(port);
-        return;
-    }
-    if (port->heap_index && port->event_ns == due)
-        return;
-    port->event_ns = due;
-    if (!port->heap_index) {
-        if (engine->heap_count == engine->heap_room) {
-            uint32_t room = engine->heap_room ? 2 * engine->heap_room : 64;
-            sw_port **heap = realloc(engine->heap, room * sizeof *heap);
-            if (!heap)
-                return;
-            engine->heap = heap;
-            engine->heap_room = room;
-        }
-        place(engine, engine->heap_count++, port);
-    }
-    sift(engine, port->heap_index - 1);
-}
+/* --- events --- */
 
 void sw_engine_free_removed(sw_engine *engine)
 {
@@ -172,29 +93,55 @@ void sw_engine_free_removed(sw_engine *engine)
     }
 }
 
-void sw_run_events(sw_engine *engine, uint64_t now)
+bool sw_run_events(sw_engine *engine, uint64_t until)
 {
-    while (engine->heap_count && engine->heap[0]->event_ns <= now) {
-        sw_port *port = engine->heap[0];
-        if (engine->exact)
-            engine->now_ns = port->event_ns;
-        sw_port_event(port, engine->now_ns);
+    struct sw_timer *timer;
+    engine->direct = engine->exact;
+    while ((timer = sw_timer_first(engine)) != NULL && timer->due <= until && !engine->attention) {
+        sw_timer_cancel(engine, timer);
+        if (engine->exact && timer->due > engine->now_ns)
+            engine->now_ns = timer->due;
+        switch (timer->kind) {
+        case SW_TIMER_ARRIVAL:
+            sw_port_arrive(timer->port, engine->now_ns);
+            break;
+        case SW_TIMER_SERVICE:
+            sw_port_serve(timer->port, engine->now_ns);
+            break;
+        case SW_TIMER_WAKE:
+            sw_attached_wake(timer->port->attached, engine->now_ns);
+            break;
+        }
+        sw_attached_settle(engine);
     }
-    if (now > engine->now_ns)
-        engine->now_ns = now;
+    engine->direct = false;
+    bool stopped = engine->attention;
+    engine->attention = false;
+    if (!stopped && until > engine->now_ns)
+        engine->now_ns = until;
+    return stopped;
+}
+
+SW_PUBLIC int sw_engine_run_until(sw_engine *engine, uint64_t until_ns)
+{
+    int rc;
+    sw_lock(engine);
+    if (engine->running || until_ns < engine->now_ns) {
+        rc = engine->running ? SW_E_STATE : SW_E_INVALID;
+    } else {
+        rc = sw_run_events(engine, until_ns);
+        sw_flush_all(engine);
+    }
+    sw_unlock(engine);
+    return rc;
 }
 
 SW_PUBLIC int sw_engine_advance(sw_engine *engine, uint64_t now_ns)
 {
-    int rc = SW_OK;
-    sw_lock(engine);
-    if (engine->running || now_ns < engine->now_ns) {
-        rc = engine->running ? SW_E_STATE : SW_E_INVALID;
-    } else {
-        sw_run_events(engine, now_ns);
-        sw_flush_all(engine);
-    }
-    sw_unlock(engine);
+    int rc;
+    do
+        rc = sw_engine_run_until(engine, now_ns);
+    while (rc == 1);
     return rc;
 }
 
@@ -231,7 +178,9 @@ void sw_packet_in_push(sw_device *device, const struct sw_packet *pkt)
     item->next = NULL;
     item->device = device;
     item->length = pkt->len;
-    memcpy(item->frame, pkt->data, pkt->len);
+    uint32_t carried = sw_carried(pkt);
+    memcpy(item->frame, pkt->data, carried);
+    memset(item->frame + carried, 0, pkt->len - carried);
     device->packet_in_waiting++;
     if (engine->in_tail)
         engine->in_tail->next = item;

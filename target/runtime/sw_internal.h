@@ -12,6 +12,7 @@
 
 #define SW_PUBLIC __attribute__((visibility("default")))
 
+#define SW_HEADER_FRAME 256u     /* frames of headers alone, or of which no more is carried */
 #define SW_SMALL_FRAME 2048u
 #define SW_LARGE_FRAME 10240u
 #define SW_GROWTH 1024u          /* by this a program may lengthen a frame of the largest size */
@@ -26,24 +27,36 @@
 
 /* --- packet buffers: one pool per pipeline, because the per-packet state differs --- */
 
+#define SW_SIZE_CLASSES 3u
+
 struct sw_pool {
-    struct sw_packet *free[2]; /* by size class */
+    struct sw_packet *free[SW_SIZE_CLASSES];
     void **slabs;
     uint32_t slab_count, slab_room;
     uint64_t bytes, limit;
     uint64_t outstanding;
     uint32_t header_bytes;     /* struct sw_packet and phv, rounded */
     uint32_t headroom;
+    uint32_t reach;            /* the parser reads no byte behind */
     bool retired;              /* free it when the last packet comes back */
 };
 
 struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t limit);
 void sw_pool_retire(struct sw_pool *pool);
-/* A packet with room for `length` bytes, or NULL. data, len and pool are set. */
+/* A packet with room for `length` bytes, or NULL. data, end, len and pool are set. */
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length);
+/* A packet of `wire_bytes` of which `bytes` at `data` are carried; the parser finds zeros behind them. Or NULL. */
+struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
 void sw_pool_put(struct sw_packet *pkt);
 /* A copy of frame and, if `with_phv`, of the per-packet state. */
 struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt, bool with_phv);
+
+/* Bytes of the frame that are there; the others read as zeros. */
+static inline uint32_t sw_carried(const struct sw_packet *pkt)
+{
+    size_t there = (size_t)(pkt->end - pkt->data);
+    return there < pkt->len ? (uint32_t)there : pkt->len;
+}
 
 /* --- pipelines --- */
 
@@ -95,6 +108,18 @@ struct sw_device {
     struct sw_device *next;
 };
 
+/* --- timers: what is due when, in order of time and then of `cause`; see sw_timer.c --- */
+
+enum sw_timer_kind { SW_TIMER_SERVICE, SW_TIMER_ARRIVAL, SW_TIMER_WAKE };
+
+struct sw_timer {
+    uint64_t due;
+    uint32_t cause;      /* from the engine's counter */
+    uint32_t heap_index; /* position + 1, 0: not set */
+    enum sw_timer_kind kind;
+    sw_port *port;
+};
+
 /* --- ports --- */
 
 enum sw_port_kind { SW_PORT_MEMORY, SW_PORT_SOCKET, SW_PORT_CPU, SW_PORT_NULL };
@@ -102,11 +127,39 @@ enum sw_port_kind { SW_PORT_MEMORY, SW_PORT_SOCKET, SW_PORT_CPU, SW_PORT_NULL };
 struct sw_queue {
     struct sw_list list;
     uint64_t capacity, bytes, packets;
+    uint64_t peak_bytes, peak_packets;
     uint64_t drops, drop_bytes;
+    uint64_t sent;
+    int64_t credit;         /* bytes that the link owes to the queue, times a million */
 };
 
 struct sw_capture {
     FILE *in, *out;
+};
+
+/* Frames on a link, oldest first: records in a ring of bytes, none of which wraps. */
+struct sw_ring {
+    uint8_t *bytes;
+    uint32_t size, head, tail;
+    uint32_t turn;          /* where the records before the wrap end; UINT32_MAX: no wrap */
+    uint32_t count;
+};
+
+struct sw_record {
+    uint64_t due;
+    uint32_t cause;
+    uint16_t bytes, wire_bytes;
+    uint8_t data[];
+};
+
+/* An endpoint on a port. */
+struct sw_attached {
+    struct sw_endpoint endpoint;
+    sw_port *port, *gate;
+    struct sw_timer timer;
+    bool shut;              /* its gate was removed */
+    bool settling;          /* in the engine's list of endpoints to look at */
+    struct sw_attached *next_settling;
 };
 
 struct sw_port {
@@ -115,16 +168,29 @@ struct sw_port {
     enum sw_port_kind kind;
     uint64_t rate_bps, delay_ns;
     int32_t frame_adjust;
+    uint32_t min_frame;
     uint64_t free_ns;       /* when the link can take the next frame */
     uint64_t free_fraction; /* remainder of free_ns, in 1/rate_bps of a nanosecond */
     uint32_t queued;        /* packets in all queues */
+    uint32_t waiting;       /* bit set of the priorities that have some */
+    uint32_t shared;        /* bit set of the priorities with a share */
+    bool starting;          /* a packet is between an idle link's queue and the link */
     struct sw_queue queues[SW_MAX_QUEUES];
-    struct sw_list line;    /* on the link, by delivery time (enq_ns) */
+    uint32_t share_ppm[SW_MAX_QUEUES];
+    struct sw_timer service, arrival;
+    /* what is on the link: of a port that is joined to something, records; else packets by delivery time (enq_ns) */
+    sw_port *peer;
+    struct sw_attached *attached;
+    struct sw_attached *gated;   /* the endpoint that is polled when this port is idle */
+    struct sw_ring ring;
+    struct sw_list line;
     struct sw_list collected;
-    uint64_t event_ns;      /* key in the engine's heap */
-    uint32_t heap_index;    /* position + 1, 0: not in it */
-    uint32_t order;         /* breaks ties between events, by creation */
+    struct sw_observer observer;
     struct sw_capture capture;
+    bool down;              /* the link, by sw_port_set_link */
+    uint32_t loss_ppm;
+    uint64_t loss_seed, loss_count;
+    uint64_t lost_packets, lost_bytes;
     /* socket */
     int fd;
     char interface[32];
@@ -151,8 +217,12 @@ struct sw_engine {
     sw_device *devices;
     uint64_t now_ns;
     bool exact;             /* manual clock: events happen exactly when they are due */
-    sw_port **heap;
-    uint32_t heap_count, heap_room, port_order;
+    bool direct;            /* events are being processed at their exact times: idle ports serve at once */
+    bool attention;         /* an endpoint or observer asks sw_engine_run_until to stop */
+    uint32_t causes;
+    struct sw_timer **heap;
+    uint32_t heap_count, heap_room, timers;
+    struct sw_attached *settling;
     sw_port *tx_list;       /* ports with frames to flush */
     sw_port *removed;       /* ports to free once the loop has seen the events it already fetched */
     atomic_bool stop;
@@ -175,9 +245,14 @@ void sw_unlock(sw_engine *engine);
 void sw_wake(sw_engine *engine);
 int sw_fail(sw_engine *engine, const char *what);
 
-void sw_schedule(sw_port *port);
-void sw_unschedule(sw_port *port);
-void sw_run_events(sw_engine *engine, uint64_t now_ns);
+/* Room for `count` timers more (less, if negative), so that setting one can't fail. */
+bool sw_timers_reserve(sw_engine *engine, int32_t count);
+void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint32_t cause);
+void sw_timer_cancel(sw_engine *engine, struct sw_timer *timer);
+/* The first timer, or NULL. It stays set. */
+struct sw_timer *sw_timer_first(const sw_engine *engine);
+/* Everything until `until_ns`. True: stopped because somebody asked for it. */
+bool sw_run_events(sw_engine *engine, uint64_t until_ns);
 
 void sw_device_free(sw_device *device);
 struct sw_port *sw_device_port(sw_device *device, uint32_t number);
@@ -188,14 +263,37 @@ void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt);
 void sw_device_reset_packets(sw_device *device);
 void sw_device_reset_replicas(sw_device *device);
 
+/* A frame from outside enters at a port. */
+int sw_device_enter(sw_device *device, sw_port *port, const struct sw_frame *frame);
+
 /* Close and empty a port; its memory stays. */
 void sw_port_close(sw_port *port);
 void sw_port_free(sw_port *port);
 void sw_engine_free_removed(sw_engine *engine);
+void sw_port_observed(sw_port *port, int outgoing, const struct sw_packet *pkt);
+
+/* queues */
 void sw_port_enqueue(sw_port *port, struct sw_packet *pkt);
-void sw_port_event(sw_port *port, uint64_t now_ns);
-void sw_port_send(sw_port *port, struct sw_packet *pkt);
+void sw_port_serve(sw_port *port, uint64_t now_ns);
+void sw_port_schedule_service(sw_port *port);
 void sw_port_drop_queued(sw_port *port, uint64_t *count);
+/* Serialization time of a frame added to the time the link was free, exactly. */
+void sw_port_occupy(sw_port *port, uint32_t length);
+
+/* the link */
+void sw_port_send(sw_port *port, struct sw_packet *pkt);
+void sw_port_arrive(sw_port *port, uint64_t now_ns);
+void sw_port_disconnect(sw_port *port);
+void sw_port_lose_line(sw_port *port);
+
+/* endpoints */
+void sw_attached_receive(struct sw_attached *attached, uint64_t now_ns, const uint8_t *data, uint32_t bytes,
+                         uint32_t wire_bytes);
+void sw_attached_wake(struct sw_attached *attached, uint64_t now_ns);
+/* Set its timer anew: its next_wake, or what its gate waits for, may have changed. */
+void sw_attached_schedule(struct sw_attached *attached);
+void sw_attached_settle(sw_engine *engine);
+void sw_attached_free(sw_port *port);
 
 int sw_socket_open(sw_port *port);
 void sw_socket_close(sw_port *port);
@@ -207,14 +305,15 @@ void sw_flush_all(sw_engine *engine);
 
 void sw_packet_in_push(sw_device *device, const struct sw_packet *pkt);
 
-void sw_capture_write(FILE *file, const sw_engine *engine, const struct sw_packet *pkt);
+void sw_capture_write(FILE *file, const sw_engine *engine, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
 void sw_capture_close(struct sw_capture *capture);
 
 void sw_constants_init(struct sw_constants *constants);
 
 static inline uint64_t sw_next_event(const sw_engine *engine)
 {
-    return engine->heap_count ? engine->heap[0]->event_ns : UINT64_MAX;
+    const struct sw_timer *first = sw_timer_first(engine);
+    return first ? first->due : UINT64_MAX;
 }
 
 static inline void sw_list_push(struct sw_list *list, struct sw_packet *pkt)

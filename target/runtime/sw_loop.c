@@ -106,7 +106,8 @@ static uint64_t turn(sw_engine *engine, const struct epoll_event *events, int co
         }
     }
     sw_engine_free_removed(engine);
-    sw_run_events(engine, engine->now_ns);
+    while (sw_run_events(engine, engine->now_ns)) {
+    }
     sw_flush_all(engine);
     if (engine->now_ns >= engine->housekeeping_ns) {
         housekeeping(engine);

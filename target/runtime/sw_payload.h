@@ -14,6 +14,11 @@ static inline __attribute__((unused)) uint64_t sw_csum_with_payload(const struct
     uint64_t total = 0;
     if (n > pkt->truncate)
         n = pkt->truncate;
+    /* What is not carried is zero and adds nothing. */
+    if (pkt->end < d)
+        n = 0;
+    else if (n > (size_t)(pkt->end - d))
+        n = (uint32_t)(pkt->end - d);
     for (uint32_t i = 0; i < n; i++)
         total += (uint64_t)d[i] << (i % 2 ? 0 : 8);
     total = sw_fold16(total);

@@ -102,6 +102,14 @@ void sw_pipeline_free(struct sw_pipeline *pl)
     free(pl);
 }
 
+SW_PUBLIC int sw_pipeline_set_reach(sw_pipeline *pl, uint32_t bytes)
+{
+    if (pl->active)
+        return SW_E_STATE;
+    pl->pool->reach = bytes;
+    return SW_OK;
+}
+
 static void unlink_pipeline(struct sw_pipeline *pl)
 {
     for (struct sw_pipeline **link = &pl->device->pipelines; *link; link = &(*link)->next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packet buffers of two sizes, handed out from slabs. */
+/* Packet buffers of three sizes, handed out from slabs. */
 #include <stdlib.h>
 
 #include "sw_internal.h"
@@ -7,7 +7,7 @@
 #define SLAB_PACKETS 32u
 #define ALIGNMENT 64u
 
-static const uint32_t frame_bytes[2] = {SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
+static const uint32_t frame_bytes[SW_SIZE_CLASSES] = {SW_HEADER_FRAME, SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
 
 struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
 {
@@ -17,6 +17,7 @@ struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t l
     pool->header_bytes = (uint32_t)((sizeof(struct sw_packet) + phv_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     pool->headroom = (headroom + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     pool->limit = limit;
+    pool->reach = UINT32_MAX;
     return pool;
 }
 
@@ -68,7 +69,7 @@ static bool grow(struct sw_pool *pool, uint32_t size_class)
 
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length)
 {
-    uint32_t size_class = length > SW_SMALL_FRAME;
+    uint32_t size_class = (length > SW_HEADER_FRAME) + (length > SW_SMALL_FRAME);
     if (length > SW_LARGE_FRAME + SW_GROWTH)
         return NULL;
     if (!pool->free[size_class] && !grow(pool, size_class))
@@ -80,6 +81,7 @@ struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length)
     pkt->room = pool->headroom;
     pkt->capacity = frame_bytes[size_class];
     pkt->len = length;
+    pkt->end = pkt->data + length;
     pkt->passes = 0;
     pkt->truncate = SW_NO_TRUNCATE;
     pkt->replica = 0;
@@ -96,12 +98,25 @@ void sw_pool_put(struct sw_packet *pkt)
         pool_free(pool);
 }
 
+struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes)
+{
+    uint32_t seen = wire_bytes < pool->reach ? wire_bytes : pool->reach;
+    struct sw_packet *pkt = sw_pool_get(pool, bytes > seen ? bytes : seen);
+    if (!pkt)
+        return NULL;
+    memcpy(pkt->data, data, bytes);
+    if (bytes < seen)
+        memset(pkt->data + bytes, 0, seen - bytes);
+    pkt->len = wire_bytes;
+    pkt->end = pkt->data + bytes;
+    return pkt;
+}
+
 struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt, bool with_phv)
 {
-    struct sw_packet *copy = sw_pool_get(pool, pkt->len);
+    struct sw_packet *copy = sw_pool_frame(pool, pkt->data, sw_carried(pkt), pkt->len);
     if (!copy)
         return NULL;
-    memcpy(copy->data, pkt->data, pkt->len);
     copy->parsed = pkt->parsed;
     copy->length = pkt->length;
     copy->ingress_len = pkt->ingress_len;

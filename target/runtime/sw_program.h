@@ -32,6 +32,7 @@ struct sw_packet {
     struct sw_packet *next;
     struct sw_pool *pool;
     uint8_t *data;            /* first byte of the frame */
+    uint8_t *end;             /* behind the last byte that is carried: the frame's other bytes read as zeros */
     uint32_t len;             /* bytes of the frame */
     uint32_t room;            /* bytes in front of data that may be used */
     uint32_t capacity;        /* bytes from data that may be used */

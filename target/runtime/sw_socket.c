@@ -82,9 +82,29 @@ void sw_socket_close(sw_port *port)
 
 /* --- sending --- */
 
+/* The frame with every byte in place, for the system. Takes the packet. */
+static struct sw_packet *whole(sw_port *port, struct sw_packet *pkt)
+{
+    uint32_t carried = sw_carried(pkt);
+    struct sw_packet *all = sw_pool_get(pkt->pool, pkt->len);
+    if (all) {
+        memcpy(all->data, pkt->data, carried);
+        memset(all->data + carried, 0, pkt->len - carried);
+    } else {
+        port->device->stats.buffer_drops++;
+    }
+    sw_pool_put(pkt);
+    return all;
+}
+
 void sw_socket_queue(sw_port *port, struct sw_packet *pkt)
 {
     sw_engine *engine = port->device->engine;
+    if (__builtin_expect(sw_carried(pkt) < pkt->len, 0)) {
+        pkt = whole(port, pkt);
+        if (!pkt)
+            return;
+    }
     port->tx[port->tx_count++] = pkt;
     if (!port->in_tx_list) {
         port->in_tx_list = true;
@@ -300,6 +320,7 @@ void sw_socket_receive(sw_port *port)
             }
         }
         pkt->len = length;
+        pkt->end = pkt->data + length;
         apply_auxiliary(pkt, &messages[i].msg_hdr);
         sw_device_receive(device, port, pkt);
     }

@@ -49,10 +49,13 @@ int sw_engine_prepare(sw_engine *engine);
 /* Runs the packet loop on the calling thread until sw_engine_stop. */
 int sw_engine_run(sw_engine *engine);
 void sw_engine_stop(sw_engine *engine);
-/* Manual clock: processes everything due until `now_ns`, in order of time. */
+/* Manual clock: processes everything due until `now_ns`, in order of time; at equal times, in order of cause. */
 int sw_engine_advance(sw_engine *engine, uint64_t now_ns);
+/* The same, but returns 1, with the clock at the time of the event, as soon as an endpoint or an observer asks for it;
+ * 0 when until_ns was reached. */
+int sw_engine_run_until(sw_engine *engine, uint64_t until_ns);
 uint64_t sw_engine_now(sw_engine *engine);
-/* Time of the next departure or delivery, UINT64_MAX if there is none. */
+/* Nothing happens before this time, unless it is caused from outside; UINT64_MAX: nothing ever. */
 uint64_t sw_engine_next(sw_engine *engine);
 
 /* --- devices --- */
@@ -92,6 +95,9 @@ int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline **pipeline
 /* Make it the device's pipeline; the old one is freed, multicast groups and clone sessions are forgotten. Packets
  * that wait for egress are dropped and counted. */
 int sw_pipeline_commit(sw_pipeline *pipeline);
+/* No packet makes the parser read a frame's byte behind the first `bytes`: so much of a frame that is not carried is kept
+ * as zeros. Without this call, all of it. Must hold, and be called before the pipeline is committed. */
+int sw_pipeline_set_reach(sw_pipeline *pipeline, uint32_t bytes);
 /* Free a pipeline that was never committed. */
 void sw_pipeline_close(sw_pipeline *pipeline);
 
@@ -142,12 +148,20 @@ int sw_clone_delete(sw_device *device, uint32_t session);
 
 /* --- ports --- */
 
+/* All of a port's sending direction. A frame occupies the link for max(length + frame_adjust, min_frame) bytes. */
 struct sw_port_config {
-    uint64_t rate_bps;                    /* shared by the port's queues in strict priority; 0: no limit */
+    uint64_t rate_bps;                    /* shared by the port's queues; 0: no limit, no queue */
     uint64_t delay_ns;                    /* from the end of a frame to its delivery */
     int32_t frame_adjust;                 /* added to each frame's length where the rate is concerned */
+    uint32_t min_frame;                   /* 0: 1 */
     uint64_t queue_bytes[SW_MAX_QUEUES];  /* capacity by priority; 0: 1 MiB */
+    /* By priority, parts in a million, at most a million in sum. 0: strict, served before every lower priority. The
+     * queues with a share stand together where the highest of them stands, and divide what the strict queues above
+     * leave: each gets at least its share while others wait. What is owed is bounded by SW_SHARE_BYTES. */
+    uint32_t share_ppm[SW_MAX_QUEUES];
 };
+
+#define SW_SHARE_BYTES 9000
 
 /* An in-memory port (`interface` NULL) or one on a network interface. */
 int sw_port_add(sw_device *device, uint32_t number, const char *interface, const struct sw_port_config *config);
@@ -162,14 +176,72 @@ struct sw_port_stats {
     uint64_t rx_drops, tx_errors;
     uint64_t queue_drops[SW_MAX_QUEUES], queue_drop_bytes[SW_MAX_QUEUES];
     uint64_t depth_packets[SW_MAX_QUEUES], depth_bytes[SW_MAX_QUEUES];
+    uint64_t peak_packets[SW_MAX_QUEUES], peak_bytes[SW_MAX_QUEUES]; /* largest depths since sw_port_take_peaks */
+    uint64_t sent_packets[SW_MAX_QUEUES]; /* put on the link, by priority */
+    uint64_t lost_packets, lost_bytes;    /* sent or arriving, and lost: link down, random loss, port taken away */
     uint32_t up;
 };
 int sw_port_stats(sw_device *device, uint32_t number, struct sw_port_stats *stats);
+/* The largest depths since the last call, by priority; they start over from the present depths. */
+int sw_port_take_peaks(sw_device *device, uint32_t number, uint64_t packets[SW_MAX_QUEUES],
+                       uint64_t bytes[SW_MAX_QUEUES]);
+
+/* A frame whose payload may not be carried: `bytes` at `data`, `wire_bytes` its true length. What is not carried reads as
+ * zeros: to parsers, to checksums over the payload, to whoever collects it. */
+struct sw_frame {
+    const uint8_t *data;
+    uint32_t bytes, wire_bytes;
+};
 
 /* In-memory ports. Inject: a frame arrives now. Collect: the oldest frame sent; returns its length (0: none) and the
  * time of its delivery, or SW_E_FULL if `capacity` is too small. */
 int sw_port_inject(sw_device *device, uint32_t number, const uint8_t *frame, uint32_t length);
+int sw_port_inject_frame(sw_device *device, uint32_t number, const struct sw_frame *frame);
 int64_t sw_port_collect(sw_device *device, uint32_t number, uint8_t *frame, uint32_t capacity, uint64_t *time_ns);
+
+/* --- links, endpoints, observers, faults: in-memory ports only --- */
+
+/* Join two ports by a full-duplex link. A frame takes at least a nanosecond. Both ports must be free. */
+int sw_port_connect(sw_device *a, uint32_t port_a, sw_device *b, uint32_t port_b);
+
+/* What is attached to a port instead of a link: a host's transport, say. Called by the engine, on its thread, in order
+ * of time; never re-entered. Must not call the engine. */
+struct sw_endpoint {
+    void *context;
+    /* A frame left the port and has arrived. 1: sw_engine_run_until stops after this event, else 0. */
+    int (*receive)(void *context, uint64_t now_ns, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
+    /* The next frame to enter the device now: 1 and *frame, valid until the next call of anything here; or 0. */
+    int (*poll)(void *context, uint64_t now_ns, struct sw_frame *frame);
+    /* When poll must be called next if nothing else happens; UINT64_MAX: never; a past time: at once. */
+    uint64_t (*next_wake)(const void *context);
+    /* Called after polling, whether there were frames or not. 1: sw_engine_run_until stops after this event. May be
+     * NULL. */
+    int (*attention)(const void *context);
+};
+
+/* Frames sent out of `port` go to the endpoint. It is polled whenever its next_wake has come and the port `gate` could
+ * put a frame on its link at once (queues empty, link free), so that no queue builds up behind the gate. SW_NO_PORT: no
+ * such condition. The structure is copied; NULL takes the endpoint away. SW_E_EXISTS if the port is in use or the gate
+ * has an endpoint already. */
+int sw_port_attach(sw_device *device, uint32_t port, const struct sw_endpoint *endpoint, uint32_t gate);
+/* The endpoint's next_wake may have changed for a reason that the engine does not know. */
+int sw_port_kick(sw_device *device, uint32_t port);
+
+/* Sees every frame that enters (outgoing 0) or leaves (outgoing 1, when it is deparsed, before the link) the device at a
+ * port. Must not call the engine. Returns 1 to stop sw_engine_run_until after this event, else 0. */
+struct sw_observer {
+    void *context;
+    int (*frame)(void *context, uint64_t now_ns, int outgoing, const uint8_t *data, uint32_t bytes,
+                 uint32_t wire_bytes);
+};
+int sw_port_observe(sw_device *device, uint32_t port, const struct sw_observer *observer); /* NULL: none */
+
+/* A link that is down loses what is on it, in both directions, and what is sent to it or arrives from outside. Each
+ * sender goes on at its rate. */
+int sw_port_set_link(sw_device *device, uint32_t port, int up);
+/* Each frame sent is lost with probability `ppm` parts in a million, drawn by a hash of the seed and the number of frames
+ * sent since this call. It occupies the link as any other. */
+int sw_port_set_loss(sw_device *device, uint32_t port, uint32_t ppm, uint64_t seed);
 
 /* --- CPU port --- */
 
