@@ -14,8 +14,9 @@ from typing import Protocol, TypeAlias
 from virtual.errors import VirtualError
 
 NEVER = 2**64 - 2
-STRIDE_NS = 1_000_000_000
-"""How far the engine is sent when no timer bounds it: time must not run away when nothing is left to do."""
+STRIDE_NS = 10_000
+"""How far beyond its next event the engine is sent when no timer bounds it: so much later than the last
+event is the time when nothing is left to do."""
 
 
 Event: TypeAlias = tuple[int, ...]
@@ -28,8 +29,8 @@ class Engine(Protocol):
     def run(self, until_ns: int) -> Sequence[Event]:
         """Move to `until_ns`, or to the first events that somebody waits for: these."""
 
-    def idle(self) -> bool:
-        """Nothing will ever happen by itself."""
+    def next_event(self) -> int | None:
+        """A time before which nothing happens by itself; None: nothing ever does."""
 
 
 def _nobody(event: Event) -> None:
@@ -97,9 +98,10 @@ class Clock:
                 return True
             bound = min(timers[0][0], limit) if timers else limit
             if bound == NEVER:
-                if engine.idle():
+                following = engine.next_event()
+                if following is None:
                     return False
-                bound = self.now_ns + STRIDE_NS
+                bound = max(following, self.now_ns) + STRIDE_NS
             events = engine.run(bound)
             if not events:
                 self.now_ns = bound

@@ -6,6 +6,7 @@ Devices, names, ids and ports are the topology's, as in Mininet; the programs co
 
 from __future__ import annotations
 
+import os
 import struct
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -65,6 +66,7 @@ class VirtualFabric:
         self._socket_directory: tempfile.TemporaryDirectory[str] | None = None
         self._server: ServerThread | None = None
         self._devices: dict[str, Device] = {}
+        self._captures: dict[Path, Any] = {}
         self._distances: dict[int, dict[str, int]] = {}
         self.native = native.load()
         self.attach: Any = None
@@ -111,7 +113,7 @@ class VirtualFabric:
             delay_ns=port.delay_ns,
             frame_adjust=self.configuration.wire.weight_adjust,
             min_frame=self.configuration.wire.weight_minimum,
-            shares_ppm=shares,
+            share_ppm=shares,
         )
 
     def _connect(self, link: Link) -> None:
@@ -174,6 +176,8 @@ class VirtualFabric:
         if self._server is not None:
             self._server.stop()
             self._server = None
+        while self._captures:
+            self.native[1].capture_close(self._captures.popitem()[1])
         self.engine.close()
         attach, self.attach = self.attach, None
         if attach is not None:
@@ -202,9 +206,9 @@ class VirtualFabric:
             raise VirtualError(f"the engine can't go to {until_ns} ns: {self.engine.error() or 'it refuses'}")
         return list(_EVENT.iter_unpack(ffi.buffer(self._events, count * _EVENT.size)))
 
-    def idle(self) -> bool:
-        """No frame is on its way and no host will send or time out."""
-        return self.engine.next_event_ns is None
+    def next_event(self) -> int | None:
+        """Nothing happens before this time; None: no frame is on its way, no host will send or time out."""
+        return self.engine.next_event_ns
 
     # --- parts
 
@@ -235,6 +239,38 @@ class VirtualFabric:
             distance = self._distances[receiver] = _distances(self.topology, nic)
         links = distance[self.topology.hosts[sender].nic]
         return min(links, 2), max(links - 2, 0)
+
+    # --- captures
+
+    def capture(self, interface: str, directory: Path, snap_bytes: int = 65535) -> Path:
+        """Write every frame that crosses a device's port ("nic1-eth2"), either way, to <interface>.pcap from
+        now on, at most `snap_bytes` of each. Whole after `end_captures`.
+        """
+        ffi, lib = self.native
+        node, _, number = interface.rpartition("-eth")
+        if node not in self._devices or not number.isdigit():
+            raise VirtualError(f"no interface {interface} of a device; name one as nic1-eth2")
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{interface}.pcap"
+        device = self._pointer("sw_device *", self._devices[node])
+        out = ffi.new("capture_t **")
+        status = lib.capture_open(device, int(number), str(path).encode(), snap_bytes, out)
+        if status == lib.CAPTURE_REFUSED:
+            raise VirtualError(f"no interface {interface}: {node} has no such port")
+        if status:
+            raise VirtualError(f"{path}: {os.strerror(-status)}; give another directory")
+        self._captures[path] = out[0]
+        return path
+
+    def end_captures(self) -> None:
+        """Close the files. Raises VirtualError if one of them is not whole."""
+        problem = None
+        while self._captures:
+            path, capture = self._captures.popitem()
+            if status := self.native[1].capture_close(capture):
+                problem = f"{path}: {os.strerror(-status)}; the capture is not whole"
+        if problem:
+            raise VirtualError(problem)
 
     # --- links
 

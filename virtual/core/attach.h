@@ -82,4 +82,16 @@ int attach_release(attach_t *a, uint32_t message);
 // what is left comes with the next call, before the clock moves. Returns how many, or a negative status.
 int attach_run(attach_t *a, uint64_t until_ns, attach_event_t *events, uint32_t capacity);
 
+// --- captures
+
+enum { CAPTURE_REFUSED = -100000 };
+
+typedef struct capture capture_t;
+
+// Writes every frame that crosses a port, either way, to a classic pcap file with ns timestamps, at most `snap_bytes` of
+// each. One capture per port. Returns 0, a negative errno, or CAPTURE_REFUSED: the engine has no such port.
+int capture_open(sw_device *device, uint32_t port, const char *path, uint32_t snap_bytes, capture_t **out);
+// Ends it. Returns 0 or the negative errno of the first write that failed.
+int capture_close(capture_t *capture);
+
 #endif
