@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment in Mininet from boot to result files: the library under every script here."""
+"""An experiment from boot to result files: the library under every script here."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from controller import ControllerError, Fabric, Programs, compile_programs
+from controller import ControllerError, compile_programs
 from controller.experiments import records
 from controller.experiments.arms import Arm
-from controller.experiments.calibration import NOMINAL_BPS, Calibration, calibrate
+from controller.experiments.calibration import NOMINAL_BPS, Calibration
 from controller.experiments.captures import CaptureError as UnreadableCapture
 from controller.experiments.coordinator import RunError
+from controller.experiments.place import PLACES, Job, Place, place_of
 from controller.experiments.tables import side_by_side
-from controller.experiments.training_run import Placement, run_arm
+from controller.experiments.training_run import Placement
 from controller.experiments.verdict import Verdict, judge
 from profiles import Family, Profile, ProfileError, load
 from topologies import Topology, TopologyError, build
 from topologies.capture import CaptureError
-from topologies.isolate import IsolationError, enter_private_namespace
-from topologies.mininet_net import MininetFabric
+from topologies.isolate import IsolationError
 from topologies.mininet_path import MininetMissing
 from topologies.targets import TargetError, find
 from topologies.veth import VethError
@@ -49,6 +49,7 @@ class Options:
 
     profile: Profile
     target: str
+    where: str
     seed: int
     steps: int
     results: Path
@@ -73,6 +74,9 @@ def parser(program: str, question: str) -> argparse.ArgumentParser:
     )
     made.add_argument("--target", default=os.environ.get("TARGET") or "embedded", metavar="NAME",
                       help="embedded, or bmv2: simple_switch_grpc (default: TARGET or embedded)")  # fmt: skip
+    made.add_argument("--where", default=os.environ.get("WHERE") or "auto", choices=PLACES,
+                      help="mininet (needs root), virtual (a simulated clock), or auto: mininet where it can "
+                      "run, else virtual (default: WHERE or auto)")  # fmt: skip
     made.add_argument("--profile", metavar="FILE", help="a profile's name or file (default: the target's)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
                       help="override one profile key, for example budget.p_high_ppm=50000")  # fmt: skip
@@ -90,6 +94,10 @@ def parser(program: str, question: str) -> argparse.ArgumentParser:
 
 def options(arguments: argparse.Namespace, program: str) -> Options:
     """Checked as far as it can be without the network. Raises one of the known errors."""
+    if arguments.where == "virtual" and arguments.target != "embedded":
+        raise RunError(
+            f"--where virtual runs on the embedded target, not on {arguments.target}; leave one of them out"
+        )
     target = find(arguments.target)
     profile = load(arguments.profile or target.default_profile).override_text(arguments.settings)
     seed = profile.workload.seeds[0] if arguments.seed is None else arguments.seed
@@ -108,7 +116,15 @@ def options(arguments: argparse.Namespace, program: str) -> Options:
     results = (arguments.results or Path("results") / f"run-{program}").resolve()
     records.check_directory(results)
     return Options(
-        profile, arguments.target, seed, steps, results, arguments.share, arguments.link_rate, arguments.keep
+        profile,
+        arguments.target,
+        arguments.where,
+        seed,
+        steps,
+        results,
+        arguments.share,
+        arguments.link_rate,
+        arguments.keep,
     )
 
 
@@ -120,13 +136,12 @@ def topology_of(profile: Profile) -> Topology:
 
 
 class Session:
-    """A booted network that arms run on, one after the other."""
+    """A place that arms run on, one after the other."""
 
     def __init__(self, chosen: Options, console: Console) -> None:
         self.chosen = chosen
         self.console = console
         self.seconds: dict[str, float] = {}
-        self.calibration: Calibration | None = None
 
     def _timed(self, what: str, since: float) -> None:
         self.seconds[what] = round(time.monotonic() - since, 3)
@@ -134,67 +149,49 @@ class Session:
     def run(self, arms: Sequence[Arm]) -> list[Verdict]:
         """Boot, calibrate, run every arm, write the results. Raises one of the known errors."""
         chosen, console = self.chosen, self.console
-        run = enter_private_namespace()
-        records.prepare_directory(chosen.results)
-        since = time.monotonic()
-        programs = compile_programs()
-        self._timed("compile", since)
-        console.print(f"P4 programs compiled by {programs.compiler}")
-        topology = topology_of(chosen.profile)
-        since = time.monotonic()
-        target = find(chosen.target)
-        target.prepare((programs.switch.json, programs.nic.json))
-        # Static ARP: the job must not stall because a probe met a full queue.
-        first = topology.links_of(topology.hosts[0].nic)[-1].b.interface
-        with MininetFabric(topology, target=target, directory=run.directory, static_arp=True) as net:
+        with place_of(chosen.where, chosen.target, console) as place:
+            place.check(chosen.profile)
+            records.prepare_directory(chosen.results)
+            since = time.monotonic()
+            programs = compile_programs()
+            self._timed("compile", since)
+            console.print(f"P4 programs compiled by {programs.compiler}")
+            topology = topology_of(chosen.profile)
+            since = time.monotonic()
+            console.print(place.boot(topology, programs))
             self._timed("boot", since)
-            console.print(
-                f"{len(topology.hosts)} hosts, {len(topology.devices)} P4 devices ({chosen.target}), "
-                f"{len(topology.links)} links in a private namespace. "
-                f"To look inside meanwhile: python -m topologies.attach -- tcpdump -i {first}"
-            )
-            rate = chosen.link_rate_bps or self._calibrate(net, programs, run.directory)
-            verdicts = [self._arm(net, programs, arm, rate) for arm in arms]
-        self._save(verdicts, arms, rate)
+            since = time.monotonic()
+            rate = chosen.link_rate_bps or place.link_rate(chosen.profile, chosen.share)
+            if place.calibration is not None:
+                self._timed("calibration", since)
+            verdicts = [self._arm(place, topology, arm, rate) for arm in arms]
+            calibration = place.calibration
+        self._save(verdicts, arms, rate, place.name, calibration)
         return verdicts
 
-    def _calibrate(self, net: MininetFabric, programs: Programs, directory: Path) -> int:
-        since = time.monotonic()
-        with self.console.status("calibrating: how much can this machine forward?"):
-            found = calibrate(
-                net, programs, self.chosen.profile, directory / "calibration", self.chosen.share
-            )
-        self._timed("calibration", since)
-        self.calibration = found
-        self.console.print(
-            f"capacity {found.hops_per_second:,.0f} packet-hops/s; at {found.share:.0%} of it "
-            f"links run at {found.link_rate_bps / 1e6:.2f} Mb/s"
-        )
-        return found.link_rate_bps
-
-    def _arm(self, net: MininetFabric, programs: Programs, arm: Arm, rate: int) -> Verdict:
+    def _arm(self, place: Place, topology: Topology, arm: Arm, rate: int) -> Verdict:
         chosen = self.chosen
         configuration = chosen.profile.override(arm.overrides, arm.name).at_rate(rate)
         schedule = chosen.profile.at_rate(rate).budget
         directory = chosen.results / "arms" / arm.name.replace(" ", "")
         since = time.monotonic()
-        net.configure(configuration)
-        with Fabric(net.topology, net.devices, programs) as fabric, self._progress() as bars:
-            fabric.install(configuration, seed=chosen.seed)
-            agreed = fabric.verify()
-            if net.ping(net.topology.hosts[0].name, net.topology.hosts[-1].name) < 1:
-                raise RunError("the first host can't reach the last: no answer to a ping")
-            bars.console.print(f"{arm.name}: {arm.meaning}; {agreed} entities installed and read back")
+        with self._progress() as bars:
             task = bars.add_task(arm.name, total=chosen.steps)
-            run = run_arm(
-                net, fabric, configuration, directory,
-                seed=chosen.seed, steps=chosen.steps, sheds=schedule if arm.sheds else None,
-                report=lambda _step, _span: bars.advance(task),
-            )  # fmt: skip
+            run = place.run(
+                Job(
+                    configuration=configuration,
+                    sheds=schedule if arm.sheds else None,
+                    directory=directory,
+                    seed=chosen.seed,
+                    steps=chosen.steps,
+                    said=lambda line: bars.console.print(f"{arm.name}: {arm.meaning}; {line}"),
+                    report=lambda _step, _span: bars.advance(task),
+                )
+            )
         self._timed(f"{arm.name}: run", since)
         since = time.monotonic()
         with self.console.status(f"{arm.name}: recounting every byte from the captures"):
-            verdict = judge(arm.name, chosen.seed, run, net.topology, configuration)
+            verdict = judge(arm.name, chosen.seed, run, topology, configuration)
         self._timed(f"{arm.name}: recount", since)
         (directory / "configuration.json").write_text(configuration.to_json())
         if not chosen.keep and not verdict.violations:
@@ -209,17 +206,25 @@ class Session:
             TimeElapsedColumn(), console=self.console,
         )  # fmt: skip
 
-    def _save(self, verdicts: Sequence[Verdict], arms: Sequence[Arm], rate: int) -> None:
+    def _save(
+        self,
+        verdicts: Sequence[Verdict],
+        arms: Sequence[Arm],
+        rate: int,
+        where: str,
+        calibration: Calibration | None,
+    ) -> None:
         chosen = self.chosen
         varied = {a.name: dict(a.overrides) | ({"sheds": True} if a.sheds else {}) for a in arms}
         described = records.manifest(
             {
                 "command": sys.argv,
                 "target": chosen.target,
+                "where": where,
                 "seed": chosen.seed,
                 "steps": chosen.steps,
                 "link_rate_bps": rate,
-                "calibration": asdict(self.calibration) if self.calibration else None,
+                "calibration": asdict(calibration) if calibration else None,
                 "arms": varied,
                 "profile": asdict(chosen.profile),
             },

@@ -12,6 +12,13 @@ from controller.experiments.records import StepRecord
 from controller.experiments.verdict import Verdict
 
 
+def _time(value: float) -> str:
+    """Four digits that count, whatever the link rate: Mininet's times are seconds, a simulated fabric's
+    microseconds.
+    """
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def _spans(rows: Sequence[StepRecord]) -> list[float]:
     """Per step, first start to last end over ranks, ms."""
     steps = sorted({r.step for r in rows})
@@ -36,11 +43,11 @@ def _total(field: str) -> Callable[[Verdict], str]:
 
 
 _ROWS: list[tuple[str, Callable[[Verdict], str]]] = [
-    ("all-reduce, all steps (s)", lambda v: f"{v.arm.training_ns / 1e9:.2f}"),
-    ("all-reduce, median step (ms)", lambda v: f"{median(_spans(v.steps)):.0f}"),
-    ("all-reduce, slowest step (ms)", lambda v: f"{max(_spans(v.steps)):.0f}"),
+    ("all-reduce, all steps (s)", lambda v: _time(v.arm.training_ns / 1e9)),
+    ("all-reduce, median step (ms)", lambda v: _time(median(_spans(v.steps)))),
+    ("all-reduce, slowest step (ms)", lambda v: _time(max(_spans(v.steps)))),
     ("ring message, median from step start (ms)", lambda v: (
-        f"{median(r.completion_ns for r in v.tp) / 1e6:.0f}" if v.tp else "-")),
+        _time(median(r.completion_ns for r in v.tp) / 1e6) if v.tp else "-")),
     ("trim rate, all traffic", lambda v: f"{v.arm.trim_rate:.2%}"),
     ("trim rate, gradient", lambda v: f"{v.arm.gradient_trim_rate:.2%}"),
     ("rank-steps called critical", lambda v: f"{sum(r.critical for r in v.steps)} of {len(v.steps)}"),
