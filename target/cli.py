@@ -117,6 +117,7 @@ def _devices(options: argparse.Namespace) -> list[DeviceSettings]:
     rates = _by_port(options.port_rate, "--port-rate", options)
     queues = _by_port(options.port_queue, "--port-queue", options)
     delays = _by_port(options.port_delay, "--port-delay", options)
+    shares = _by_port(options.port_share, "--port-share", options)
     count = options.priority_queues
     ports = tuple(
         PortSettings(
@@ -125,6 +126,7 @@ def _devices(options: argparse.Namespace) -> list[DeviceSettings]:
             rate_bps=rates.get(port, 0),
             queue_bytes=_capacities(queues.get(port, ()), count),
             delay_ns=delays.get(port, 0),
+            share_ppm=shares.get(port, ()),
         )
         for port, interface in options.interface
     )
@@ -149,6 +151,7 @@ def _refuse_with_fabric(options: argparse.Namespace) -> None:
         "--cpu-port": options.cpu_port,
         "--port-rate": options.port_rate,
         "--port-queue": options.port_queue,
+        "--port-share": options.port_share,
         "--port-delay": options.port_delay,
         "--p4info": options.p4info,
     }

@@ -63,6 +63,7 @@ class _Native:
                     rate_bps=port.rate_bps,
                     queue_bytes=settings.capacities(port),
                     delay_ns=port.delay_ns,
+                    share_ppm=port.share_ppm,
                 )
                 if self._pcap is not None:
                     device.capture(port.port, str(self._pcap))

@@ -17,7 +17,10 @@
             "queue_bytes": [65536, 8192, 8192],
                                          optional, capacity of each priority queue in bytes, index = priority;
                                          or one number for all of them; 1048576 by default
-            "delay_ns": 0                optional, added to every packet that leaves, in nanoseconds
+            "delay_ns": 0,               optional, added to every packet that leaves, in nanoseconds
+            "share_ppm": [750000, 250000, 0]
+                                         optional, of each priority: the part of the rate, in millionths,
+                                         that it gets at least while others with a share wait; 0: strict
           }
         ]
       }
@@ -41,7 +44,7 @@ from target.launch.settings import (
 )
 
 _DEVICE_KEYS = ("name", "device_id", "grpc_addr", "cpu_port", "drop_port", "priority_queues", "ports")
-_PORT_KEYS = ("port", "interface", "rate_bps", "queue_bytes", "delay_ns")
+_PORT_KEYS = ("port", "interface", "rate_bps", "queue_bytes", "delay_ns", "share_ppm")
 
 
 def load_fabric(path: Path) -> list[DeviceSettings]:
@@ -101,12 +104,16 @@ def _port(value: Any, where: str, queues: int) -> PortSettings:
         )
     else:
         capacities = (_integer(capacity, f"{where}.queue_bytes", low=1),) * queues
+    shares = value.get("share_ppm", [])
+    if not isinstance(shares, list):
+        raise SettingsError(f"{where}.share_ppm: expected an array, got {_kind(shares)}")
     return PortSettings(
         port=_integer(value["port"], f"{where}.port"),
         interface=_text(value["interface"], f"{where}.interface"),
         rate_bps=_integer(value.get("rate_bps", 0), f"{where}.rate_bps"),
         queue_bytes=capacities,
         delay_ns=_integer(value.get("delay_ns", 0), f"{where}.delay_ns"),
+        share_ppm=tuple(_integer(item, f"{where}.share_ppm[{n}]") for n, item in enumerate(shares)),
     )
 
 

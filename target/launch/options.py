@@ -38,9 +38,10 @@ fabric file: a JSON array of devices, all in this process:
   [{"name": "s1", "device_id": 1, "grpc_addr": "127.0.0.1:9559", "cpu_port": 255, "drop_port": 511,
     "priority_queues": 3,
     "ports": [{"port": 1, "interface": "s1-eth1", "rate_bps": 100000000, "queue_bytes": [65536, 8192, 8192],
-               "delay_ns": 0}]}]
+               "delay_ns": 0, "share_ppm": [750000, 250000, 0]}]}]
   name, device_id, grpc_addr, and of a port number and interface are required. rate_bps 0 is no limit.
   queue_bytes has a capacity for each priority, or is one number. Devices with one grpc_addr share a server.
+  share_ppm: of each priority, the millionths of the rate that it gets while others wait; 0 is strict.
 
 exit status: 0 after SIGINT or SIGTERM, 2 for bad input or what can't be started, with one line saying why."""
 
@@ -168,6 +169,15 @@ def _own_options(group: argparse._ArgumentGroup) -> None:
         f"(default {DEFAULT_QUEUE_BYTES})",
     )
     group.add_argument(
+        "--port-share",
+        action="append",
+        default=[],
+        type=_port_share,
+        metavar="N=PPM[/PPM...]",
+        help="of each priority at port N, from 0 up: the millionths of the rate that its queue gets at least "
+        "while others with a share wait; 0: strict (default)",
+    )
+    group.add_argument(
         "--port-delay",
         action="append",
         default=[],
@@ -253,6 +263,11 @@ def _port_rate(text: str) -> tuple[int, int]:
 def _port_queue(text: str) -> tuple[int, tuple[int, ...]]:
     port, value = _port_value(text)
     return port, tuple(_bytes(part) for part in value.split("/"))
+
+
+def _port_share(text: str) -> tuple[int, tuple[int, ...]]:
+    port, value = _port_value(text)
+    return port, tuple(_number(part) for part in value.split("/"))
 
 
 def _port_delay(text: str) -> tuple[int, int]:

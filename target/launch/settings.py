@@ -14,6 +14,7 @@ DEFAULT_QUEUE_BYTES: Final = 1 << 20
 MAX_PORT: Final = 511
 """v1model's ports are 9 bits wide."""
 MAX_PRIORITY_QUEUES: Final = 8
+PPM: Final = 1_000_000
 
 
 class SettingsError(Exception):
@@ -22,13 +23,18 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PortSettings:
-    """One port. `rate_bps` 0: not limited. `queue_bytes`: capacity per priority, index = priority."""
+    """One port. `rate_bps` 0: not limited. `queue_bytes`: capacity per priority, index = priority.
+
+    share_ppm: per priority, the part of the rate in millionths that a queue gets at least while others with a
+    share wait; 0: strict. Empty: all strict.
+    """
 
     port: int
     interface: str
     rate_bps: int = 0
     queue_bytes: tuple[int, ...] = ()
     delay_ns: int = 0
+    share_ppm: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,11 @@ def _check_port(where: str, port: PortSettings, priority_queues: int, reserved: 
         raise SettingsError(
             f"{where}: {len(port.queue_bytes)} queue capacities for {priority_queues} priority queue(s)"
         )
+    if port.share_ppm and len(port.share_ppm) != priority_queues:
+        raise SettingsError(f"{where}: {len(port.share_ppm)} shares for {priority_queues} priority queue(s)")
+    if any(share < 0 for share in port.share_ppm) or sum(port.share_ppm) > PPM:
+        shares = "/".join(map(str, port.share_ppm))
+        raise SettingsError(f"{where}: shares {shares}: millionths of one rate, at most {PPM} in sum")
     if any(capacity <= 0 for capacity in port.queue_bytes):
         raise SettingsError(f"{where}: a queue capacity must be positive")
 

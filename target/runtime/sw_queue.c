@@ -62,7 +62,10 @@ static void charge_shared(sw_port *port, uint32_t served, uint32_t length)
 
 static struct sw_packet *dequeue(sw_port *port)
 {
-    uint32_t i = 31u - (uint32_t)__builtin_clz(port->waiting);
+    uint32_t ready = port->waiting;
+    if (ready & port->shared) /* they stand where the highest of them stands */
+        ready = (ready & ~port->shared) | 1u << (31 - __builtin_clz(port->shared));
+    uint32_t i = 31u - (uint32_t)__builtin_clz(ready);
     if (port->shared & 1u << i) {
         i = choose_shared(port);
         charge_shared(port, i, port->queues[i].list.head->queued_len);

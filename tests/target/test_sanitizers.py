@@ -49,7 +49,16 @@ def run(tmp_path: Path, *arguments: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("test_v1model.py", marks=pytest.mark.slow), "test_queues.py", "test_tables.py"],
+    [
+        pytest.param("test_v1model.py", marks=pytest.mark.slow),
+        "test_queues.py",
+        "test_tables.py",
+        "test_virtual_links.py",
+        "test_virtual_endpoints.py",
+        "test_virtual_frames.py",
+        "test_virtual_faults.py",
+        "test_virtual_shares.py",
+    ],
 )
 def test_suite(name: str, tmp_path: Path) -> None:
     run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "-k", "not many", str(HERE / name))

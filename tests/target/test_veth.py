@@ -24,6 +24,7 @@ _SCENARIOS = Path(__file__).with_name("veth_scenarios.py")
         "forwarding", "vlan_tags", "large_frames", "pacing", "interface_returns", "swap_under_traffic",
         "packet_in_and_out", "captures", "many_devices", "restart", "own_frames_are_not_received",
         "unfinished_checksums", "a_tap_at_our_end_sees_both_directions", "ports_come_and_go",
+        "weighted_shares",
     ],
 )  # fmt: skip
 def test_scenario(name: str, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from target.api import TableEntry
 from target.engine import Device, Engine
+from target.launch.engine import native_engine
+from target.launch.fabric import parse_fabric
 from tests.target.programs import Builder, assign, field, forward_to, param, std
 
 QUIET_S = 0.3
@@ -237,6 +239,33 @@ def pacing(work: Path) -> None:
         assert device.port_counters(2).queue_drops == (0, 0)
 
 
+def weighted_shares(work: Path) -> None:
+    """A fabric file's shares: while both queues wait, one frame in four is of the smaller share."""
+    setup(1, 2)
+    port = {"port": 2, "interface": "s2", "rate_bps": 500_000, "share_ppm": [750_000, 250_000, 0]}
+    (settings,) = parse_fabric(
+        [{"name": "s1", "device_id": 1, "grpc_addr": "127.0.0.1:1", "priority_queues": 3,
+          "ports": [{"port": 1, "interface": "s1"}, port]}]
+    )  # fmt: skip
+    engine = native_engine()()
+    try:
+        device = engine.add_device(settings)
+        assert isinstance(device, Device)
+        device.load_pipeline(program(priority=True))
+        routes(device, [1, 2])
+        host, far = Host(1), Host(2)
+        for i in range(60):
+            host.send(frame(2, 125, i % 2, src=i % 2))
+        engine.start()
+        tags = [struct.unpack(">I", f[14:18])[0] for f in far.receive(60)]
+    finally:
+        engine.stop()
+    # All came before the loop started, but the kernel hands them over in batches.
+    busy = tags[8:36]
+    assert 5 <= sum(busy) <= 9, tags
+    assert set(tags[-17:]) == {1}
+
+
 def interface_returns(work: Path) -> None:
     setup(1, 2)
     with Engine() as engine:
@@ -425,7 +454,7 @@ if __name__ == "__main__":
         f.__name__: f
         for f in (
             forwarding, vlan_tags, large_frames, pacing, interface_returns, swap_under_traffic,
-            packet_in_and_out, captures, many_devices, restart, own_frames_are_not_received,
+            packet_in_and_out, weighted_shares, captures, many_devices, restart, own_frames_are_not_received,
             a_tap_at_our_end_sees_both_directions,
             unfinished_checksums, ports_come_and_go,
         )
