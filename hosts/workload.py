@@ -15,7 +15,7 @@ its own last messages may still be on their way.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias
@@ -419,6 +419,23 @@ class TrainingJob:
         ]
         parts += [flow.waiting_for() for flow in self._burst or () if not flow.finished]
         return "; ".join(parts) or "nothing"
+
+    def message_lengths(self) -> Mapping[Kind, int]:
+        """Bytes of a message of each kind, whole."""
+        study = self.study
+        tensor = message_bytes(study.tp_bytes, study.streams, study.tensor_parallel)
+        burst = study.burst.message_bytes if study.burst else 0
+        return {Kind.TENSOR: tensor, Kind.GRADIENT: self.gradient_message_bytes, Kind.BURST: burst}
+
+    def planned_messages(self) -> int:
+        """Of a whole run, all ranks."""
+        study = self.study
+        ring = 2 * (study.tensor_parallel - 1) * streams_of(study.tp_bytes, study.streams)
+        step = 2 * study.microbatches * ring + self._gradient_messages
+        burst = study.burst
+        if burst is None or burst.step > study.steps:
+            return study.ranks * study.steps * step
+        return study.ranks * study.steps * step + burst.sources - (burst.receiver < burst.sources)
 
     # --- what ranks report
 

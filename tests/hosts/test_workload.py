@@ -94,11 +94,13 @@ def test_messages_and_bytes_of_a_step_of_a_rank() -> None:
     assert all(m.key.source // 8 == m.key.destination // 8 for m in tensor)
     assert all(m.key.source % 8 == m.key.destination % 8 for m in gradient)
     assert Counter(r.kind for r in job.records) == {Kind.TENSOR: 64 * 4, Kind.GRADIENT: 64}
+    assert job.planned_messages() == len(messages.log)
+    assert {(kind_of(m.key), m.length_bytes) for m in messages.log} <= set(job.message_lengths().items())
 
 
 def test_messages_and_bytes_of_a_run() -> None:
     job, messages = run(study(), keep=False)
-    assert messages.messages == 376_327
+    assert messages.messages == 376_327 == job.planned_messages()
     assert messages.bytes == 793_641_153_536
     burst = [r for r in job.records if r.kind is Kind.BURST]
     assert sorted(r.rank for r in burst) == list(range(7))

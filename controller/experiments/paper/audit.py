@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An independent checker at every NIC of a simulated fabric.
+
+It sees what enters and leaves a NIC and is told what the control plane promises; it holds every report
+against the paper (hosts/core/include/checker.h). Nothing of it is the dataplane's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller import StepPolicy
+from controller.nic import EXEMPTION_CODES, budget_bytes
+from hosts import native
+from hosts.checker import Checker, CheckerStats, StepBooks, StepPromise
+from hosts.messages import STEP_SLOTS, MessageKey
+from profiles import Configuration
+from topologies import NIC_HOST_PORT, NIC_WIRE_PORT
+from virtual import VirtualFabric
+
+KEPT = 20
+"""Violations of a NIC that are described; the others are counted."""
+
+
+class Audit:
+    """Checkers of all NICs, from before the first packet. A context: it leaves the NICs at its end.
+
+    The fabric's ranks are its hosts in order.
+    """
+
+    def __init__(self, fabric: VirtualFabric, configuration: Configuration) -> None:
+        dscp = configuration.dscp
+        self._fabric = fabric
+        self._policy = StepPolicy.of(configuration)
+        self._hosts = fabric.topology.hosts
+        self._checkers = [
+            Checker(
+                gradient_dscp=dscp.gradient,
+                gradient_trimmed_dscp=dscp.gradient_trimmed,
+                data_trimmed_dscp=dscp.data_trimmed,
+                notification_interval_us=configuration.budget.notification_interval_us,
+                kept=KEPT,
+            )
+            for _ in self._hosts
+        ]
+        self._observers: list[Any] = []
+        for host, checker in zip(self._hosts, self._checkers, strict=True):
+            nic = fabric.device(host.nic)
+            for port, function in ((NIC_WIRE_PORT, "checker_wire"), (NIC_HOST_PORT, "checker_host")):
+                observer = self._observer(checker, function)
+                nic.observe(port, observer)
+                self._observers.append(observer)
+
+    def _observer(self, checker: Checker, function: str) -> Any:
+        """A checker's function for the engine, which is another library: as addresses."""
+        ffi, lib = native.load()
+        engine = self._fabric.engine.ffi
+        observer = engine.new("struct sw_observer *")
+        observer.context = engine.cast("void *", int(ffi.cast("uintptr_t", checker.handle)))
+        address = int(ffi.cast("uintptr_t", ffi.addressof(lib, function)))
+        observer.frame = engine.cast(engine.typeof(observer.frame), address)
+        return observer
+
+    def __enter__(self) -> Audit:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in self._hosts:
+            nic = self._fabric.device(host.nic)
+            nic.observe(NIC_WIRE_PORT, None)
+            nic.observe(NIC_HOST_PORT, None)
+        self._observers.clear()
+        for checker in self._checkers:
+            checker.close()
+
+    # --- what is promised
+
+    def posted(self, key: MessageKey, qp: int, length_bytes: int) -> None:
+        """A message will come on this queue pair of its destination."""
+        self._checkers[key.destination].expect(qp, length_bytes)
+
+    def open(self, rank: int, step: int, p_ppm: int, expected_bytes: int) -> None:
+        policy = self._policy
+        promise = StepPromise(
+            step_tag=step + 1,
+            p_ppm=p_ppm,
+            expected_bytes=expected_bytes,
+            budget_bytes=budget_bytes(p_ppm, expected_bytes),
+            packet_bytes=policy.packet_bytes,
+            forgive_threshold=policy.forgive_threshold,
+            vesting=policy.vesting,
+            exemption=EXEMPTION_CODES[policy.exemption],
+            eligible=policy.eligible,
+            notification_interval_us=policy.notification_interval_us,
+            forgiveness_echoes=policy.forgiveness_echoes,
+        )
+        self._checkers[rank].set_step(self._fabric.clock.now_ns, step % STEP_SLOTS, promise)
+
+    def close(self, rank: int, step: int) -> None:
+        self._checkers[rank].close_step(self._fabric.clock.now_ns, step % STEP_SLOTS)
+
+    def remove(self, rank: int, step: int) -> None:
+        self._checkers[rank].remove_step(self._fabric.clock.now_ns, step % STEP_SLOTS)
+
+    # --- what was seen
+
+    def books(self, rank: int, step: int) -> StepBooks:
+        """The checker's own count of a step, of which no later one has used the slot."""
+        return self._checkers[rank].step(step % STEP_SLOTS)
+
+    def stats(self) -> list[CheckerStats]:
+        """By rank."""
+        return [checker.stats() for checker in self._checkers]
+
+    def finish(self) -> list[str]:
+        """After the run: what was broken, a line each."""
+        lines = []
+        for rank, checker in enumerate(self._checkers):
+            count = checker.finish(self._fabric.clock.now_ns)
+            lines += [f"rank {rank}: {violation.text}" for violation in checker.violations()]
+            if count > KEPT:
+                lines.append(f"rank {rank}: {count} violations in all: {checker.stats().by_kind}")
+        return lines
