@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
-import threading
 from collections.abc import Collection, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
 
+from controller import loops
 from controller.fabric import DeviceAddress, FabricController
 from controller.nic import InstalledStep, NicCounters, StepPolicy, StepState
 from controller.programs import Programs
@@ -21,19 +20,10 @@ from controller.switch import SwitchCounters
 from profiles import Configuration
 from topologies import Link, Topology
 
-LAST_SECONDS = 10.0
-
 T = TypeVar("T")
 
 SIGNAL_SECONDS = 0.2
 """Longest that Ctrl-C waits to be seen."""
-
-
-async def _cancel_all() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Fabric:
@@ -47,9 +37,8 @@ class Fabric:
         self, topology: Topology, addresses: Iterable[DeviceAddress], programs: Programs, push: bool = True
     ) -> None:
         self.controller = FabricController(topology, addresses, programs)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="controller", daemon=True)
-        self._thread.start()
+        self._loop = loops.borrow("controller")
+        self._closed = False
         try:
             self.run(self.controller.connect(push))
         except BaseException:
@@ -70,7 +59,7 @@ class Fabric:
 
     def close(self) -> None:
         """Leave all devices. Safe to call twice."""
-        if self._loop.is_closed():
+        if self._closed:
             return
         try:
             self.run(self.controller.close())
@@ -78,11 +67,8 @@ class Fabric:
             self._end_loop()
 
     def _end_loop(self) -> None:
-        with contextlib.suppress(TimeoutError):  # an interrupted call may have left work behind
-            asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(LAST_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._closed = True
+        loops.give_back(self._loop)
 
     def __enter__(self) -> Fabric:
         return self

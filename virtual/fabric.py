@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from controller import loops
 from hosts.config import ConfigError, TransportConfig
 from hosts.endpoint import Stats
 from hosts.profile import transport_config
@@ -164,18 +165,20 @@ class VirtualFabric:
 
     def _serve(self) -> None:
         # One address for all: the device id tells them apart.
-        server = ServerThread([Endpoint(self.devices[0].grpc_address, tuple(self._devices.values()))])
+        endpoint = Endpoint(self.devices[0].grpc_address, tuple(self._devices.values()))
+        self._loop = loops.borrow("p4runtime")
+        self._server = ServerThread([endpoint], self._loop)
         try:
-            server.start()
+            self._server.start()
         except BindError as error:
             raise VirtualError(f"P4Runtime: {error}; give another directory") from None
-        self._server = server
 
     def close(self) -> None:
         """Stop everything. Safe to call twice. Controllers must have left."""
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+            loops.give_back(self._loop)
         while self._captures:
             self.native[1].capture_close(self._captures.popitem()[1])
         self.engine.close()

@@ -136,13 +136,19 @@ class Endpoint:
 
 
 class ServerThread:
-    """Servers on an event loop in a thread of their own, for programs without one."""
+    """Servers on an event loop in a thread of their own, for programs without one.
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    loop: one that runs in a thread already, and goes on afterwards.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._endpoints = endpoints
         self._servers: list[P4RuntimeServer] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
+        self._thread: threading.Thread | None = None
+        if loop is None:
+            self._thread = threading.Thread(target=self._run, name="p4runtime", daemon=True)
+        self._loop = loop or asyncio.new_event_loop()
+        self._started = False
         self._workers = Workers(_WORKERS)
 
     def _run(self) -> None:
@@ -151,7 +157,9 @@ class ServerThread:
 
     def start(self) -> list[str]:
         """Start all servers; the addresses they listen on. Raises BindError, and then none runs."""
-        self._thread.start()
+        self._started = True
+        if self._thread is not None:
+            self._thread.start()
         try:
             asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
         except BaseException:
@@ -168,12 +176,14 @@ class ServerThread:
             self._servers.append(server)
 
     def stop(self) -> None:
-        if not self._thread.is_alive():
+        if not self._started:
             return
+        self._started = False
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
         self._workers.close()
 
     async def _stop(self) -> None:
