@@ -102,7 +102,8 @@ def _queues(cells: Mapping[str, CellFiles], path: Path, seed: int) -> None:
             axis.plot(rows["time_ns"] / 1e6, rows["largest_bytes"] / 1e6, color=colour, lw=0.6, label=ports)
         axis.set_title(key, loc="left", fontsize=8)
         axis.set_ylabel("MB", fontsize=8)
-    axes[0, 0].legend(fontsize=7, ncols=3)
+    if axes[0, 0].lines:
+        axes[0, 0].legend(fontsize=7, ncols=3)
     axes[-1, 0].set_xlabel(f"ms (seed {seed}); largest data queue of its kind")
     figure.savefig(path, dpi=130)
     plt.close(figure)
