@@ -351,7 +351,8 @@ class RingAllReduce:
     before has arrived. Load of the tensor-parallel kind: never gradient traffic, so nothing of it is ever
     forgiven.
 
-    With `values` the sum is computed; with `shard_bytes` (all alike) no payload is carried."""
+    With `values` the sum is computed; with `shard_bytes` (all alike) no payload is carried. `counted`,
+    without payload only: whichever message comes next counts as the next one, as in the paper's study."""
 
     def __init__(
         self,
@@ -363,6 +364,7 @@ class RingAllReduce:
         values: FloatArray | None = None,
         shard_bytes: int | None = None,
         sequence: int = 0,
+        counted: bool = False,
     ) -> None:
         self.index = _check_group(group, rank)
         self.group = list(group)
@@ -370,6 +372,8 @@ class RingAllReduce:
         self.ranks = len(self.group)
         if (values is None) == (shard_bytes is None):
             raise ValueError("exactly one of values and shard_bytes must be given")
+        if counted and values is not None:
+            raise ValueError("counted: only without values, whose messages are not interchangeable")
         if values is not None:
             _check_values(values)
             self._bounds = shard_bounds(values.size, self.ranks)
@@ -386,6 +390,7 @@ class RingAllReduce:
         self.messages = 2 * (self.ranks - 1)
         self._posted = self._sent = self._received = 0
         self._early: set[int] = set()
+        self._counted = counted
 
     @property
     def received_all(self) -> bool:
@@ -437,7 +442,7 @@ class RingAllReduce:
             raise RuntimeError(
                 f"message {arrival.key}: bytes of it are missing, though it may not be forgiven"
             )
-        self._early.add(arrival.key.sequence - self._sequence)
+        self._early.add(self._received if self._counted else arrival.key.sequence - self._sequence)
         # Messages of one pair may overtake each other; they are taken in order.
         while self._received in self._early:
             number = self._received

@@ -139,16 +139,29 @@ class _AllReduce(Protocol):
 class _Stream:
     """Stands between a layer and one stream of an all-reduce: takes arrivals as late as the endpoint does."""
 
-    __slots__ = ("_collective", "_delay", "_job", "_reduced", "_then", "missing_bytes", "shed_bytes")
+    __slots__ = (
+        *("_collective", "_delay", "_free_ns", "_in_turn", "_job", "_reduced", "_then"),
+        *("missing_bytes", "shed_bytes"),
+    )
 
     def __init__(
-        self, job: TrainingJob, collective: _AllReduce, reduced_messages: int, delay: int, then: Action
+        self,
+        job: TrainingJob,
+        collective: _AllReduce,
+        reduced_messages: int,
+        delay: int,
+        in_turn: bool,
+        then: Action,
     ) -> None:
         self._job = job
         self._collective = collective
         self._reduced = reduced_messages
         """How many of the arrivals, the first ones, are reduced, which takes `delay` ns longer."""
         self._delay = delay
+        self._in_turn = in_turn
+        """A receive is posted when what the one before released is sent, so that arrivals are taken one after
+        the other; else side by side."""
+        self._free_ns = job.clock.now_ns + job.study.endpoint_delay_ns  # when the first send goes
         self._then = then
         self.missing_bytes = 0
         self.shed_bytes = 0
@@ -170,6 +183,10 @@ class _Stream:
         if self._reduced:
             self._reduced -= 1
             delay += self._delay
+        if self._in_turn:
+            now = self._job.clock.now_ns
+            self._free_ns = max(now, self._free_ns) + delay
+            delay = self._free_ns - now
         if delay:
             self._job.clock.after(delay, partial(self._take, arrival))
         else:
@@ -232,7 +249,15 @@ class _Rank:
 
         def make(layer: Layer, stream: int) -> _AllReduce:
             sequence = (index * streams + stream) * messages
-            return RingAllReduce(layer, group, self.rank, step, shard_bytes=size, sequence=sequence)
+            return RingAllReduce(
+                layer,
+                group,
+                self.rank,
+                step,
+                shard_bytes=size,
+                sequence=sequence,
+                counted=study.counted_arrivals,
+            )
 
         # Sums are made in the first half only.
         self._run(Kind.TENSOR, step, index, streams, make, len(group) - 1, self.job.reducing_ns(size))
@@ -281,7 +306,8 @@ class _Rank:
             self.doing = f"step {step}: {kind} all-reduce {index}, stream {number}"
             layer = job.messages.layer(self.rank)
             collective = make(layer, number)
-            self.running = _Stream(job, collective, reduced, reducing_ns, done)
+            in_turn = kind is Kind.TENSOR
+            self.running = _Stream(job, collective, reduced, reducing_ns, in_turn, done)
             layer.serve(self.running)
             collective.expect()
             if job.study.endpoint_delay_ns:

@@ -328,8 +328,8 @@ class Study:
     dp_width: gradient messages a rank has in flight. critical_steps: numbered from 1.
 
     endpoint_delay_ns: from a message's arrival to the release of what waits for it. memory_gb_per_second:
-    what is reduced is written once and read twice at this rate first; 0 = no time. counted_arrivals: the
-    first message that comes from a peer counts as its reduce-scatter, whichever it is (the study).
+    what is reduced is written once and read twice at this rate first; 0 = no time. counted_arrivals: messages
+    from a peer count as the next that are due from it, whichever they are (the study).
     """
 
     tensor_parallel: int = field(metadata=limits(1))

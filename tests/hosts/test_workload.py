@@ -4,16 +4,18 @@ least, and what the control plane is told."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hosts.collectives import DirectAllReduce
+from hosts.collectives import DirectAllReduce, RingAllReduce
 from hosts.endpoint import TrafficClass
 from hosts.messages import Arrival, MessageKey
 from hosts.shedding import PLACEHOLDER_BYTES, Shedding
@@ -211,8 +213,6 @@ def test_an_arrival_counts_for_the_phase_that_waits_for_its_peer() -> None:
         assert rank.received_all
         assert sum(key.sequence == 1 for key in log.sent) == 2
     with pytest.raises(ValueError, match="counted: only without values"):
-        import numpy as np
-
         DirectAllReduce(Log(), (0, 1), 0, 1, values=np.zeros(4, np.float32), counted=True)
 
 
@@ -324,3 +324,52 @@ def test_what_is_still_missing_is_said() -> None:
     assert not job.finished
     waiting = "rank 1: step 1: dp all-reduce 0, stream 0 (step 1: reduce_scatter from ranks [5]"
     assert waiting in job.waiting_for()
+
+
+def test_a_late_rank_of_a_ring_sends_what_waits_at_once() -> None:
+    """A rank that begins late finds its neighbour's messages there, and each of them releases one of its own:
+    they leave together. By number, a message waits for those before it; counted, it does not."""
+
+    class Log:
+        def __init__(self) -> None:
+            self.sent: list[int] = []
+
+        def expect(self, key: MessageKey, **_: Any) -> None: ...
+
+        def send(self, key: MessageKey, **_: Any) -> None:
+            self.sent.append(key.sequence)
+
+    for counted, after_one in ((True, 2), (False, 1)):
+        log = Log()
+        ring = RingAllReduce(log, (0, 1, 2, 3), 0, 1, shard_bytes=8, counted=counted)
+        ring.expect()
+        ring.start()
+        assert log.sent == [0]
+        ring.on_received(Arrival(MessageKey(1, 3, 0, 1), 8, ()))  # the second comes first
+        assert len(log.sent) == after_one
+        for number in (0, 2, 3):
+            ring.on_received(Arrival(MessageKey(1, 3, 0, number), 8, ()))
+        assert log.sent == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="counted: only without values"):
+        RingAllReduce(Log(), (0, 1), 0, 1, values=np.zeros(4, np.float32), counted=True)
+
+
+def test_a_ring_takes_what_waits_one_after_the_other() -> None:
+    """Rank 0 begins its ring late; what it then sends is as far apart as it takes to reduce a message."""
+    what = small(
+        tensor_parallel=4, steps=1, microbatches=1, streams=1, tp_bytes=4 * 16_000, memory_gb_per_second=16,
+        endpoint_delay_ns=10, compute_ns=0,
+    )  # fmt: skip
+    clock = IdealClock()
+    messages = IdealMessages(clock, lambda key, length: 1_000)
+    job = TrainingJob(clock, messages, what)
+    late = job._ranks[0]
+    for rank in job._ranks[1:]:
+        rank.next()
+    clock.after(1_000_000, late.next)
+    clock.run()
+    assert job.finished
+    sent = [m.sent_ns for m in messages.log if m.key.source == 0 and m.key.sequence < 6]
+    # Three of its neighbour's messages were there already: all in the half that is reduced.
+    gaps = [b - a for a, b in itertools.pairwise(sent[:4])]
+    assert gaps == [10 + 3 * 1_000] * 3
