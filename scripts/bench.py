@@ -2,8 +2,9 @@
 """`python -m scripts.bench`: how fast the hot paths are, as a table and in build/bench.json.
 
 switch, nic: frames through the compiled program in memory, on one core. veth: through the switch between two
-veth pairs, beside a bare forwarder (root). transport: packets of the hosts' core. compile: nic.p4, beside p4c
-if it is on PATH. Before that, the programs' counters must say that every frame is forwarded or answered.
+veth pairs, beside a bare forwarder (root). transport: packets of the hosts' core. virtual: a fabric of 64
+hosts on the simulated clock, beside htsim if it is on PATH. compile: nic.p4, beside p4c if it is on PATH.
+Before that, the programs' counters must say that every frame is forwarded or answered.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from hosts import bench as transport
 from hosts import wire
 from hosts.build import BuildError
 from profiles import Configuration, load
+from scripts import bench_virtual
 from target.api import DeviceError
 from target.benchmark.state import install
 from target.engine import Engine
@@ -65,10 +67,11 @@ class Size:
     veth_seconds: float
     transport_divisor: int
     compilations: int
+    virtual_flow_bytes: int
 
 
-FULL = Size(1000, 48, 2, 3.0, 1, 3)
-QUICK = Size(64, 16, 1, 0.3, 50, 1)
+FULL = Size(1000, 48, 2, 3.0, 1, 3, 16 << 20)
+QUICK = Size(64, 16, 1, 0.3, 50, 1, 64 << 10)
 
 
 class Load(Device):
@@ -264,7 +267,12 @@ def measure(programs: Programs, size: Size) -> dict[str, Any]:
     if os.geteuid() == 0:
         figures |= veth_figures(switch, size.veth_seconds)
     figures |= transport_figures(size.transport_divisor) | compiler_figures(size.compilations)
-    lacking = {"veth: needs root": os.geteuid() != 0, f"p4c's time: no {P4C} on PATH": not shutil.which(P4C)}
+    figures |= bench_virtual.virtual_figures(programs, size.virtual_flow_bytes)
+    lacking = {
+        "veth: needs root": os.geteuid() != 0,
+        f"p4c's time: no {P4C} on PATH": not shutil.which(P4C),
+        f"htsim: no {bench_virtual.HTSIM} on PATH": not shutil.which(bench_virtual.HTSIM),
+    }
     return {
         "figures": figures,
         "skipped": [what for what, is_so in lacking.items() if is_so],
@@ -283,7 +291,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         result = measure(compile_programs(), QUICK if args.quick else FULL)
         args.out.write_text(json.dumps(result, indent=1) + "\n")
-    except (BenchError, BuildError, ControllerError, DeviceError, OSError) as error:
+    except (
+        BenchError,
+        bench_virtual.VirtualBenchError,
+        BuildError,
+        ControllerError,
+        DeviceError,
+        OSError,
+    ) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     table = Table("figure", title=f"programs compiled by {result['programs_compiled_by']}")

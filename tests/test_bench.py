@@ -17,7 +17,7 @@ from hosts import wire
 from hosts.bench import SCENARIOS
 from hosts.wire import ETHERNET_BYTES, IPV4_BYTES, UDP_BYTES, Data
 from profiles import Configuration, load
-from scripts import bench
+from scripts import bench, bench_virtual
 from target.benchmark.state import install
 from target.engine import Device, Engine
 from topologies import NIC_HOST_PORT, NIC_WIRE_PORT, fat_tree
@@ -133,6 +133,7 @@ def test_it_runs(tmp_path: Path) -> None:
     assert all(value > 0 for value in figures.values()), figures
     assert all(name in done.stdout for name in figures)
     expected = {"switch_pipeline_mpps", "nic_pipeline_mpps", "compile_nic_own_cpu_s"}
+    expected |= {"virtual_ring_mhops_per_cpu_s", "virtual_incast_mhops_per_cpu_s"}
     expected |= {"veth_switch_share_of_bare"} if os.geteuid() == 0 else set()
     assert expected <= figures.keys()
     assert sum(name.startswith("transport_") for name in figures) == len(SCENARIOS)
@@ -143,9 +144,30 @@ def test_it_runs(tmp_path: Path) -> None:
 def test_skipping_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(bench, "P4C", "p4c-that-nobody-has")
+    monkeypatch.setattr(bench_virtual, "HTSIM", "htsim-that-nobody-has")
     result = bench.measure(compile_programs(), bench.QUICK)
-    assert result["skipped"] == ["veth: needs root", "p4c's time: no p4c-that-nobody-has on PATH"]
-    assert not any("veth" in name or "p4c" in name for name in result["figures"])
+    assert result["skipped"] == [
+        "veth: needs root",
+        "p4c's time: no p4c-that-nobody-has on PATH",
+        "htsim: no htsim-that-nobody-has on PATH",
+    ]
+    assert not any(word in name for name in result["figures"] for word in ("veth", "p4c", "htsim"))
+
+
+def test_hops_are_counted() -> None:
+    """A ring without congestion: every packet and its acknowledgement cross each link of the path once."""
+    packets = 16
+    run = bench_virtual.run_virtual(compile_programs(), bench_virtual.RING, packets * 4096)
+    crossing = bench_virtual.LEAVES  # flows from the last host of a leaf to the first of the next
+    links = (bench_virtual.HOSTS - crossing) * 2 + crossing * 4
+    assert run.data_hops == packets * links
+    assert run.hops == 2 * run.data_hops
+
+
+def test_a_peer_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_virtual, "HTSIM", "false")
+    with pytest.raises(bench_virtual.VirtualBenchError, match="false ring: 0 of 64 flows finished"):
+        bench_virtual.run_htsim(bench_virtual.RING, 4096)
 
 
 def test_bad_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
