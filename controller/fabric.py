@@ -110,8 +110,8 @@ class FabricController:
         await _all([s.reroute(table[s.name]) for s in self.switches.values()])
 
     async def restart(self, name: str, configuration: Configuration, seed: int = 0) -> None:
-        """Load a NIC's program again, and its settings: it forgets flows, steps and counters. name, seed: as
-        for `nic` and `install`. Its installed steps are gone: install them anew where they are wanted.
+        """Load a NIC's program again, and its settings: it has forgotten flows, bytes and counters. Its steps
+        are installed again, closed. name, seed: as for `nic` and `install`.
         """
         nic = self.nic(name)
         await nic.restart(configuration, seed + list(self.nics).index(nic.name))

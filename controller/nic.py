@@ -162,6 +162,8 @@ class Nic:
         self.device = device
         self.name = device.name
         self._steps: dict[int, InstalledStep] = {}
+        self.restarts = 0
+        """How often its counters started over."""
         self._nonces = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[StepState]] = {}
         device.on_packet(self._on_packet)
@@ -188,10 +190,14 @@ class Nic:
         await self.device.write("insert", entities)
 
     async def restart(self, configuration: Configuration, seed: int) -> None:
-        """The program anew, then `install`. No step is installed afterwards."""
+        """The program anew, then `install`, then the steps that were installed, closed: the NIC has forgotten
+        what it forgave, so nothing more may be.
+        """
         await self.device.push()
-        self._steps.clear()
+        self.restarts += 1
         await self.install(configuration, seed)
+        self._steps = {number: replace(step, open=False) for number, step in self._steps.items()}
+        await self.device.write("insert", [step.entry() for step in self._steps.values()])
 
     # --- steps
     @property

@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """A rank's step as its NIC saw it. events: of the NIC since its last report, all its flows."""
+    """A rank's step as its NIC saw it, since its last restart if that was in the step. events: of the NIC
+    since its last report, all its flows.
+    """
 
     installed: InstalledStep
     state: StepState
@@ -37,7 +39,7 @@ class StepBudgets:
         self._fabric = controller
         self._nic = controller.controller.nic
         self._policy = policy
-        self._counted: dict[str, NicCounters] = {}
+        self._counted: dict[tuple[str, int], NicCounters] = {}
 
     def open(self, hosts: Collection[str], step: int, p_ppm: int, expected_bytes: int) -> None:
         """OnStepBegin: a budget of floor(p x expected) bytes for each. Peers may send once this returns."""
@@ -60,8 +62,9 @@ class StepBudgets:
         state = await nic.step_state(step)
         counters = await nic.counters()
         await nic.remove_step(step)
-        before = self._counted.get(host)
-        self._counted[host] = counters
+        life = (host, nic.restarts)
+        before = self._counted.get(life)
+        self._counted[life] = counters
         return StepReport(installed, state, counters - before if before else counters)
 
     def _all(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +67,8 @@ class VirtualFabric:
         self._socket_directory: tempfile.TemporaryDirectory[str] | None = None
         self._server: ServerThread | None = None
         self._devices: dict[str, Device] = {}
+        self.on_restart: list[Callable[[str], None]] = []
+        """Told of the host whose NIC has restarted."""
         self._captures: dict[Path, Any] = {}
         self._distances: dict[int, dict[str, int]] = {}
         self.native = native.load()

@@ -3,8 +3,9 @@
 
 link_down: what is on the link, and what is sent to it from then on, is lost; `reroute` has the controller
 take it out of all routes at the same instant, else switches go on sending to it. loss: each frame of the link
-is lost with probability `ppm`, 0 ends it. nic_restart: the NIC's program is loaded anew, and its settings; it
-forgets flows, steps and counters.
+is lost with probability `ppm`, 0 ends it. nic_restart: the NIC's program is loaded anew, its settings, and
+its steps, closed; it has forgotten flows, bytes and counters, so messages on their way to its host start over
+on new queue pairs.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ class FaultPlan:
         if fault.kind is FaultKind.LOSS:
             fabric.set_loss(fault.what, fault.ppm)
         elif fault.kind is FaultKind.NIC_RESTART:
-            self._controller.restart(self._nic(fault.what), fabric.configuration, self._seed)
+            nic = self._nic(fault.what)
+            self._controller.restart(nic, fabric.configuration, self._seed)
+            for told in fabric.on_restart:
+                told(fabric.topology.host_of(nic).name)
         else:
             up = fault.kind is FaultKind.LINK_UP
             fabric.set_link(fault.what, up)

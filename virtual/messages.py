@@ -91,17 +91,20 @@ class _Expected:
 
 
 class _Flying:
-    """A message from its send to its last acknowledgement. early: arrived before it was expected."""
+    """A message from its send to its last acknowledgement. post: the arguments it was posted with, buffers
+    among them. arrived: its receiver was told, or will be as soon as it expects it (early).
+    """
 
-    __slots__ = ("early", "expected", "keep", "key", "layer")
+    __slots__ = ("arrived", "early", "expected", "key", "layer", "post")
 
     def __init__(
-        self, key: MessageKey, layer: VirtualMessages, expected: _Expected | None, keep: Any
+        self, key: MessageKey, layer: VirtualMessages, expected: _Expected | None, post: tuple[Any, ...]
     ) -> None:
         self.key = key
         self.layer = layer
         self.expected = expected
-        self.keep = keep
+        self.post = post
+        self.arrived = False
         self.early: Arrival | None = None
 
 
@@ -147,6 +150,7 @@ class Exchange:
         self._at_sender = deliver_at == "sender_done"
         fabric.tell_received(not self._at_sender)
         fabric.clock.handler = self._handle
+        fabric.on_restart.append(self._restarted)
 
     def layer(self, rank: int) -> VirtualMessages:
         """A rank's end, for one collective. Serve it before the collective posts anything."""
@@ -196,8 +200,7 @@ class Exchange:
         elif not self._eager or data is not None:
             raise CollectiveError(f"message {key}: rank {key.destination} does not expect it yet")
         gradient = traffic_class is TrafficClass.GRADIENT
-        number = self._lib.attach_post(
-            self._attach,
+        post = (
             layer.host,
             receiver,
             length,
@@ -208,14 +211,29 @@ class Exchange:
             pointer,
             buffer,
         )
-        if number < 0:
-            raise VirtualError(f"message {key}: {_WHY[number]}")
-        flying = _Flying(key, layer, expected, (pointer, buffer))
-        self._flying[number] = flying
+        flying = _Flying(key, layer, expected, post)
+        self._post(flying)
         if expected is None:
             self._early[key] = flying
+
+    def _post(self, flying: _Flying) -> None:
+        number = self._lib.attach_post(self._attach, *flying.post)
+        if number < 0:
+            raise VirtualError(f"message {flying.key}: {_WHY[number]}")
+        self._flying[number] = flying
         if self.on_posted is not None:
-            self.on_posted(key, int(self._lib.attach_queue_pair(self._attach, number)))
+            self.on_posted(flying.key, int(self._lib.attach_queue_pair(self._attach, number)))
+
+    def _restarted(self, host: str) -> None:
+        """Messages on their way to a host whose NIC has forgotten them start over."""
+        receiver = self.fabric.number(host)
+        for number, flying in list(self._flying.items()):
+            if flying.post[1] == receiver:
+                del self._flying[number]
+                self._lib.attach_release(self._attach, number)
+                if flying.arrived:  # only its sender doesn't know: nothing is taken twice
+                    flying.post = (*flying.post[:-1], self._null)
+                self._post(flying)
 
     def _window(self, sender: int, receiver: int) -> int:
         known = self._windows.get((sender, receiver))
@@ -245,7 +263,8 @@ class Exchange:
             if arrival is not None:
                 self._deliver(flying, arrival)
         elif kind == RECEIVED:
-            self._deliver(flying, self._arrival(flying, event))
+            if not flying.arrived:
+                self._deliver(flying, self._arrival(flying, event))
         elif kind == FAILED:
             raise CollectiveError(
                 f"message {flying.key} to rank {flying.key.destination} failed after {event[15]} timeouts at "
@@ -276,6 +295,7 @@ class Exchange:
             capacity = count
 
     def _deliver(self, flying: _Flying, arrival: Arrival) -> None:
+        flying.arrived = True
         if flying.expected is None:
             flying.early = arrival
         else:

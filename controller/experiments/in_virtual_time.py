@@ -26,7 +26,7 @@ from hosts.coordination import Bye
 from hosts.job import RunningStep, job_of
 from hosts.messages import CollectiveError, MessageKey
 from hosts.training import Digits
-from profiles import Profile
+from profiles import FaultKind, Profile
 from topologies import Topology
 from virtual import Exchange, FaultPlan, VirtualError, VirtualFabric
 
@@ -52,7 +52,12 @@ class InVirtualTime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def check(self, profile: Profile) -> None: ...
+    def check(self, profile: Profile) -> None:
+        if any(fault.kind is FaultKind.NIC_RESTART for fault in profile.faults):
+            raise RunError(
+                f"{profile.name}: a NIC that restarts forgets what it promised, and a recount can't follow; "
+                "leave nic_restart out of the faults"
+            )
 
     def boot(self, topology: Topology, programs: Programs) -> str:
         self._topology = topology
