@@ -80,6 +80,39 @@ def test_auto_falls_back_to_virtual_time_and_says_why(monkeypatch: pytest.Monkey
             place.place_of(wanted, target, console)
 
 
+TIMELESS = [
+    *("arm", "step", "rank", "critical", "gradient_norm", "norm_change", "p_ppm", "expected_bytes"),
+    *("budget_bytes", "received_bytes", "forgiven_bytes", "outstanding_bytes", "shed_bytes", "sent_bytes"),
+    "loss",
+]
+"""Columns that don't depend on timing where every byte arrives."""
+
+
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="Mininet needs root")
+def test_virtual_and_mininet_runs_agree_on_what_does_not_depend_on_timing(tmp_path: Path) -> None:
+    """The arm without loss tolerance: bytes, budgets, norms, verdicts, losses and the trained model."""
+    kept = {}
+    for where in ("virtual", "mininet"):
+        rate = ("--link-rate", "16000000") if where == "mininet" else ()
+        done = run(tmp_path / where, "--where", where, "--steps", "4", *rate)
+        assert done.returncode == 0, done.stdout + done.stderr
+        steps, arms, tp = records.load(tmp_path / where)
+        plain = pl.col("arm") == "DCQCN"
+        kept[where] = (
+            steps.filter(plain).select(TIMELESS).sort("step", "rank"),
+            arms.filter(plain).select("steps", "sent_bytes", "training_loss", "test_accuracy", "drift"),
+            tp.filter(plain).group_by("host", "step").len().sort("host", "step"),
+        )
+    for virtual, mininet in zip(kept["virtual"], kept["mininet"], strict=True):
+        assert virtual.equals(mininet), (virtual, mininet)
+    # Norms depend on what was lost, from the second step on; the first step's gradients are the same.
+    first = [records.load(tmp_path / where)[0].filter(pl.col("step") == 1) for where in kept]
+    names = ["arm", "rank", "critical", "gradient_norm", "expected_bytes", "budget_bytes", "sent_bytes"]
+    assert first[0].select(names).equals(first[1].select(names))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
