@@ -6,7 +6,6 @@ Devices, names, ids and ports are the topology's, as in Mininet; the programs co
 
 from __future__ import annotations
 
-import os
 import struct
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from topologies.targets import DeviceSettings, PortSettings, settings
 from virtual import native
 from virtual.clock import Clock, Event
 from virtual.errors import VirtualError
+from virtual.observers import Observers
 
 EVENTS = 256
 """Taken from the native side at once."""
@@ -69,9 +69,9 @@ class VirtualFabric:
         self._devices: dict[str, Device] = {}
         self.on_restart: list[Callable[[str], None]] = []
         """Told of the host whose NIC has restarted."""
-        self._captures: dict[Path, Any] = {}
         self._distances: dict[int, dict[str, int]] = {}
         self.native = native.load()
+        self._observers = Observers(self.native, self._port_of)
         self.attach: Any = None
         self.engine = Engine()
         self.clock = Clock(self)
@@ -151,6 +151,13 @@ class VirtualFabric:
         if status < 0:
             raise VirtualError(f"the hosts can't be attached: status {status} (virtual/core/attach.h)")
 
+    def _port_of(self, interface: str) -> tuple[Any, int]:
+        """(native device, port) of "nic1-eth2"."""
+        node, _, number = interface.rpartition("-eth")
+        if node not in self._devices or not number.isdigit():
+            raise VirtualError(f"no interface {interface} of a device; name one as nic1-eth2")
+        return self._pointer("sw_device *", self._devices[node]), int(number)
+
     def _pointer(self, kind: str, owner: Engine | Device) -> Any:
         """A handle of the engine's library, for ours."""
         return self.native[0].cast(kind, int(self.engine.ffi.cast("uintptr_t", owner._handle)))
@@ -181,8 +188,7 @@ class VirtualFabric:
         if server is not None:
             server.stop()
             loops.give_back(self._loop)
-        while self._captures:
-            self.native[1].capture_close(self._captures.popitem()[1])
+        self._observers.end()
         self.engine.close()
         attach, self.attach = self.attach, None
         if attach is not None:
@@ -245,37 +251,28 @@ class VirtualFabric:
         links = distance[self.topology.hosts[sender].nic]
         return min(links, 2), max(links - 2, 0)
 
-    # --- captures
+    # --- observers and captures
+
+    def observe(self, interface: str, function: int, context: int) -> None:
+        """Show every frame that crosses a device's port ("nic1-eth2") to `function`, the one of a
+        `struct sw_observer`, as it enters or leaves the device. Both are addresses of native code. A port may
+        have several observers; `ignore` ends it.
+        """
+        self._observers.add(interface, function, context)
+
+    def ignore(self, interface: str, context: int) -> None:
+        """End what `observe` began with this context."""
+        self._observers.remove(interface, context)
 
     def capture(self, interface: str, directory: Path, snap_bytes: int = 65535) -> Path:
-        """Write every frame that crosses a device's port ("nic1-eth2"), either way, to <interface>.pcap from
-        now on, at most `snap_bytes` of each. Whole after `end_captures`.
+        """Write every frame that crosses a device's port, either way, to <interface>.pcap from now on, at
+        most `snap_bytes` of each. Whole after `end_captures`.
         """
-        ffi, lib = self.native
-        node, _, number = interface.rpartition("-eth")
-        if node not in self._devices or not number.isdigit():
-            raise VirtualError(f"no interface {interface} of a device; name one as nic1-eth2")
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{interface}.pcap"
-        device = self._pointer("sw_device *", self._devices[node])
-        out = ffi.new("capture_t **")
-        status = lib.capture_open(device, int(number), str(path).encode(), snap_bytes, out)
-        if status == lib.CAPTURE_REFUSED:
-            raise VirtualError(f"no interface {interface}: {node} has no such port")
-        if status:
-            raise VirtualError(f"{path}: {os.strerror(-status)}; give another directory")
-        self._captures[path] = out[0]
-        return path
+        return self._observers.capture(interface, directory, snap_bytes)
 
     def end_captures(self) -> None:
         """Close the files. Raises VirtualError if one of them is not whole."""
-        problem = None
-        while self._captures:
-            path, capture = self._captures.popitem()
-            if status := self.native[1].capture_close(capture):
-                problem = f"{path}: {os.strerror(-status)}; the capture is not whole"
-        if problem:
-            raise VirtualError(problem)
+        self._observers.end_captures()
 
     # --- links
 

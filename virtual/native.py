@@ -11,14 +11,21 @@ from typing import Any
 from cffi import FFI
 
 from hosts import build
-from hosts.native import HEADERS
 from target import build as target_build
 from target import native as target_native
 
 CORE = Path(__file__).resolve().parent / "core"
 ENGINE_HEADERS = target_build.RUNTIME / "include"
 
-_OPAQUE = "typedef struct sw_engine sw_engine; typedef struct sw_device sw_device;"
+_ENGINE = """
+typedef struct sw_engine sw_engine;
+typedef struct sw_device sw_device;
+struct sw_observer {
+    void *context;
+    int (*frame)(void *, uint64_t, int, const uint8_t *, uint32_t, uint32_t);
+};
+"""
+"""What of the engine our headers mention."""
 _OPTIMISE = ("-O3", "-g", "-flto=auto", "-fno-semantic-interposition")
 
 
@@ -34,7 +41,8 @@ def _declarations(path: Path) -> str:
 
 def library() -> Path:
     """The transport core and what attaches it, as one shared object. Raises hosts.build.BuildError."""
-    sources = [path for path in build.sources() if path.name != "udp_driver.c"]
+    core = (path for path in build.sources() if path.name.split("_")[0] not in ("udp", "checker"))
+    sources = [path for path in core if path.stem != "checker"]
     return build.build(
         "virtual",
         [*sources, *sorted(CORE.glob("*.c"))],
@@ -50,8 +58,6 @@ def load() -> tuple[Any, Any]:
     ffi: Any = FFI()
     # Its symbols are what our library calls.
     ffi.dlopen(str(target_build.runtime_library()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
-    transport = [build.CORE / name for name in HEADERS if "udp" not in name]
-    for path in transport:
-        ffi.cdef(_declarations(path))
-    ffi.cdef(_OPAQUE + _declarations(CORE / "attach.h"))
+    ffi.cdef(_declarations(build.CORE / "include" / "transport.h"))
+    ffi.cdef(_ENGINE + _declarations(CORE / "attach.h"))
     return ffi, ffi.dlopen(str(library()))

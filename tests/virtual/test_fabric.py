@@ -81,6 +81,22 @@ def test_a_capture_has_every_frame_of_a_port_in_both_directions(tmp_path: Path) 
     assert {len(frame) for _, frame in read_frames(short)} == {60}
 
 
+def test_a_port_has_several_observers(tmp_path: Path) -> None:
+    with running(leaf_spine(1, 1, 2), configuration(), tmp_path) as (net, _):
+        sender = Mailbox(Exchange(net, ranks_of(net.topology), eager=True), 1)
+        first = net.capture("nic1-eth2", tmp_path / "a")
+        sender.send(MessageKey(1, 1, 2, 0), PACKET)
+        net.clock.run()
+        second, third = (net.capture("nic1-eth2", tmp_path / name) for name in "bc")
+        sender.send(MessageKey(1, 1, 2, 1), PACKET)
+        net.clock.run()
+        net.end_captures()
+        sender.send(MessageKey(1, 1, 2, 2), PACKET)
+        net.clock.run()
+    counts = [len(list(read_frames(path))) for path in (first, second, third)]
+    assert counts == [4, 2, 2] and second.read_bytes() == third.read_bytes()
+
+
 def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     with running(leaf_spine(1, 1, 2), configuration(), tmp_path) as (net, _):
         for call, words in (
@@ -88,7 +104,7 @@ def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
             (lambda: net.stats("h3"), "no host h3; hosts are h1 to h2"),
             (lambda: net.set_link("leaf1-spine9", False), "no link leaf1-spine9"),
             (lambda: net.capture("leaf1", tmp_path), "no interface leaf1"),
-            (lambda: net.capture("leaf1-eth9", tmp_path), "leaf1 has no such port"),
+            (lambda: net.capture("leaf1-eth9", tmp_path), "no interface leaf1-eth9: "),
             (lambda: net.capture("h1-eth0", tmp_path), "no interface h1-eth0"),
         ):
             with pytest.raises(VirtualError, match=words):

@@ -82,16 +82,26 @@ int attach_release(attach_t *a, uint32_t message);
 // what is left comes with the next call, before the clock moves. Returns how many, or a negative status.
 int attach_run(attach_t *a, uint64_t until_ns, attach_event_t *events, uint32_t capacity);
 
-// --- captures
+// --- observers: the engine shows a port's frames to one; here are several
 
-enum { CAPTURE_REFUSED = -100000 };
+typedef struct watch watch_t;
 
+enum { WATCH_OBSERVERS = 8 };
+
+// Of one port, without observers at first. NULL: no memory.
+watch_t *watch_create(sw_device *device, uint32_t port);
+void watch_destroy(watch_t *watch);  // NULL is allowed
+// Frames are shown in the order in which observers were added. ATTACH_ENGINE: no such port.
+int watch_add(watch_t *watch, const struct sw_observer *observer);
+int watch_remove(watch_t *watch, const void *context);
+
+// Writes the frames that it is shown to a classic pcap file with ns timestamps, at most `snap_bytes` of each.
 typedef struct capture capture_t;
 
-// Writes every frame that crosses a port, either way, to a classic pcap file with ns timestamps, at most `snap_bytes` of
-// each. One capture per port. Returns 0, a negative errno, or CAPTURE_REFUSED: the engine has no such port.
-int capture_open(sw_device *device, uint32_t port, const char *path, uint32_t snap_bytes, capture_t **out);
-// Ends it. Returns 0 or the negative errno of the first write that failed.
+// Returns 0 or a negative errno.
+int capture_open(const char *path, uint32_t snap_bytes, capture_t **out);
+struct sw_observer capture_observer(capture_t *capture);
+// Returns 0 or the negative errno of the first write that failed. It must be observing no more.
 int capture_close(capture_t *capture);
 
 #endif

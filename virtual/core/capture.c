@@ -10,8 +10,6 @@ enum { NANOSECONDS = 1000000000, BUFFER_BYTES = 1 << 18 };
 
 struct capture {
   FILE *file;
-  sw_device *device;
-  uint32_t port;
   uint32_t snap_bytes;
   int problem;  // negative errno of the first failure
 };
@@ -31,10 +29,10 @@ static int frame(void *context, uint64_t now_ns, int outgoing, const uint8_t *da
   return 0;
 }
 
-int capture_open(sw_device *device, uint32_t port, const char *path, uint32_t snap_bytes, capture_t **out) {
+int capture_open(const char *path, uint32_t snap_bytes, capture_t **out) {
   capture_t *capture = calloc(1, sizeof *capture);
   if (capture == NULL) return -ENOMEM;
-  *capture = (capture_t){.device = device, .port = port, .snap_bytes = snap_bytes};
+  capture->snap_bytes = snap_bytes;
   capture->file = fopen(path, "wb");
   if (capture->file == NULL) {
     int problem = -errno;
@@ -44,18 +42,15 @@ int capture_open(sw_device *device, uint32_t port, const char *path, uint32_t sn
   setvbuf(capture->file, NULL, _IOFBF, BUFFER_BYTES);
   uint32_t header[6] = {MAGIC_NANOSECONDS, VERSION_MINOR << 16 | VERSION_MAJOR, 0, 0, snap_bytes, LINKTYPE_ETHERNET};
   put(capture, header, sizeof header);
-  struct sw_observer observer = {.context = capture, .frame = frame};
-  if (sw_port_observe(device, port, &observer) != SW_OK) {
-    fclose(capture->file);
-    free(capture);
-    return CAPTURE_REFUSED;
-  }
   *out = capture;
   return 0;
 }
 
+struct sw_observer capture_observer(capture_t *capture) {
+  return (struct sw_observer){.context = capture, .frame = frame};
+}
+
 int capture_close(capture_t *capture) {
-  sw_port_observe(capture->device, capture->port, NULL);
   int problem = capture->problem;
   if (fclose(capture->file) != 0 && problem == 0) problem = -errno;
   free(capture);
