@@ -369,7 +369,7 @@ class Device:
         ]:
             if not 0 <= value < 2**63:
                 raise DeviceError("INVALID_ARGUMENT", f"{what} {value}: expected 0..2^63-1")
-        if not -(2**31) <= frame_adjust < 2**31 or not 0 <= min_frame < 2**31:
+        if abs(frame_adjust) > 65536 or not 0 <= min_frame <= 65536:
             raise DeviceError(
                 "INVALID_ARGUMENT", f"frame_adjust {frame_adjust}, min_frame {min_frame}: too large"
             )

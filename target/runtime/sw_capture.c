@@ -38,6 +38,7 @@ SW_PUBLIC int sw_port_capture(sw_device *device, uint32_t number, const char *di
             rc = sw_fail(device->engine, directory);
             sw_capture_close(&port->capture);
         }
+        sw_port_refresh(port);
     }
     sw_unlock(device->engine);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device: what happens to a packet around its program's controls, as simple_switch orders it. */
+/* A device: its life, and what happens to a packet off the usual path, as simple_switch orders it. */
 #include <stdlib.h>
 
 #include "sw_internal.h"
@@ -24,6 +24,8 @@ SW_PUBLIC sw_device *sw_device_create(sw_engine *engine, const struct sw_device_
     device->null_port->kind = SW_PORT_NULL;
     device->null_port->number = SW_NO_PORT;
     device->null_port->fd = -1;
+    device->null_port->unusual = true;
+    device->null_port->least_capacity = UINT64_MAX;
     if (config->cpu_port != SW_NO_PORT) {
         struct sw_port_config port = {0};
         if (sw_port_add(device, config->cpu_port, NULL, &port) != SW_OK) {
@@ -113,33 +115,15 @@ SW_PUBLIC void sw_device_stats(sw_device *device, struct sw_device_stats *stats)
         stats->assert_failures = st->assert_failures;
         stats->loop_limits = st->loop_limits;
         stats->held_packets = device->pipeline->pool->outstanding - device->reserved;
-        stats->held_bytes = device->pipeline->pool->bytes;
+        stats->held_bytes = device->pipeline->pool->store->bytes;
     }
     sw_unlock(device->engine);
 }
 
-struct sw_port *sw_device_port(sw_device *device, uint32_t number)
-{
-    return number < device->port_room ? device->ports[number] : NULL;
-}
+/* --- what a program may ask for besides forwarding --- */
 
-/* --- the path of a packet --- */
-
-static void enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, uint32_t instance_type)
-{
-    sw_port *port = sw_device_port(device, number);
-    if (!port) {
-        /* As in simple_switch, egress runs even for a port that is not there: it may recirculate or clone. */
-        port = device->null_port;
-    }
-    pkt->egress_port = number;
-    pkt->instance_type = instance_type;
-    sw_port_enqueue(port, pkt);
-}
-
-/* Takes the packet: the last replica is the packet itself. `keep`: bytes kept of each, 0: all. */
-static void multicast(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
-                      uint32_t instance_type)
+void sw_device_replicate(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
+                         uint32_t instance_type)
 {
     uint32_t count = r ? r->count : 0;
     if (count == 0) {
@@ -156,7 +140,7 @@ static void multicast(sw_device *device, struct sw_packet *pkt, const struct sw_
         copy->replica = 1;
         if (keep && keep < copy->truncate)
             copy->truncate = keep;
-        enqueue(device, copy, r->ports[i], instance_type);
+        sw_device_enqueue(device, copy, r->ports[i], instance_type);
     }
 }
 
@@ -202,18 +186,18 @@ static void ingress_clone(sw_device *device, const struct sw_packet *pkt, const 
     copy->truncate = SW_NO_TRUNCATE;
     prog->parse(&device->pipeline->state, copy);
     prog->preserve(copy, pkt, pkt->clone_list, SW_INGRESS_CLONE);
-    multicast(device, copy, r, r->packet_length, SW_INGRESS_CLONE);
+    sw_device_replicate(device, copy, r, r->packet_length, SW_INGRESS_CLONE);
 }
 
-static void after_ingress(sw_device *device, struct sw_packet *pkt)
+bool sw_device_special_ingress(sw_device *device, struct sw_packet *pkt)
 {
     struct sw_pipeline *pl = device->pipeline;
-    if (__builtin_expect(pkt->clone_session != 0, 0)) {
+    if (pkt->clone_session) {
         struct sw_replicas *r = clone_session(device, pkt);
         if (r)
             ingress_clone(device, pkt, r);
     }
-    if (__builtin_expect(pkt->resubmit_list != 0, 0)) {
+    if (pkt->resubmit_list) {
         struct sw_packet *again = sw_pool_copy(pl->pool, pkt, false);
         if (again) {
             memset(again->phv, 0, pl->program->phv_bytes);
@@ -225,134 +209,47 @@ static void after_ingress(sw_device *device, struct sw_packet *pkt)
             device->stats.buffer_drops++;
         }
         sw_pool_put(pkt);
-        return;
+        return false;
     }
     if (pkt->mcast_grp) {
         const struct sw_replicas *r = pkt->mcast_grp < device->mcast_room ? device->mcast[pkt->mcast_grp] : NULL;
-        multicast(device, pkt, r, 0, SW_REPLICATION);
-        return;
+        sw_device_replicate(device, pkt, r, 0, SW_REPLICATION);
+        return false;
     }
-    if (pkt->egress_spec == device->config.drop_port) {
-        device->stats.ingress_drops++;
-        sw_pool_put(pkt);
-        return;
-    }
-    enqueue(device, pkt, pkt->egress_spec, SW_NORMAL);
+    return true;
 }
 
-void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt)
+void sw_device_egress_clone(sw_device *device, struct sw_packet *pkt)
 {
     struct sw_pipeline *pl = device->pipeline;
-    port->rx_packets++;
-    port->rx_bytes += pkt->len;
-    if (port->capture.in)
-        sw_capture_write(port->capture.in, device->engine, pkt->data, sw_carried(pkt), pkt->len);
-    if (port->observer.frame)
-        sw_port_observed(port, 0, pkt);
-    pl->state.now_ns = device->engine->now_ns;
-    pkt->rx_ns = pl->state.now_ns;
-    pkt->ingress_port = port->number;
-    pkt->length = pkt->len;
-    pkt->ingress_len = pkt->len;
-    pl->program->receive(&pl->state, pkt);
-    after_ingress(device, pkt);
-    sw_device_drain(device);
-}
-
-int sw_device_enter(sw_device *device, sw_port *port, const struct sw_frame *frame)
-{
-    if (!device->pipeline) {
-        device->stats.no_pipeline_drops++;
-        port->rx_drops++;
-        return SW_E_STATE;
-    }
-    if (frame->wire_bytes == 0 || frame->wire_bytes > SW_LARGE_FRAME || frame->bytes > frame->wire_bytes) {
-        device->stats.oversize_drops += frame->wire_bytes > SW_LARGE_FRAME;
-        port->rx_drops++;
-        return SW_E_INVALID;
-    }
-    if (port->down) {
-        port->lost_packets++;
-        port->lost_bytes += frame->wire_bytes;
-        return SW_OK;
-    }
-    struct sw_packet *pkt = sw_pool_frame(device->pipeline->pool, frame->data, frame->bytes, frame->wire_bytes);
-    if (!pkt) {
+    struct sw_replicas *r = clone_session(device, pkt);
+    struct sw_packet *copy = r ? sw_pool_copy(pl->pool, pkt, true) : NULL;
+    if (copy && next_pass(device, copy)) {
+        copy->replica = 0;
+        pl->program->preserve(copy, pkt, pkt->clone_list, SW_EGRESS_CLONE);
+        sw_device_replicate(device, copy, r, r->packet_length, SW_EGRESS_CLONE);
+    } else if (r && !copy) {
         device->stats.buffer_drops++;
-        port->rx_drops++;
-        return SW_E_FULL;
     }
-    sw_device_receive(device, port, pkt);
-    return SW_OK;
 }
 
-void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
+/* The frame as deparsed starts over; only the field list survives. */
+void sw_device_recirculate(sw_device *device, struct sw_packet *pkt)
 {
     struct sw_pipeline *pl = device->pipeline;
-    pl->program->egress(&pl->state, pkt);
-    if (__builtin_expect(pkt->clone_session != 0, 0)) {
-        struct sw_replicas *r = clone_session(device, pkt);
-        struct sw_packet *copy = r ? sw_pool_copy(pl->pool, pkt, true) : NULL;
-        if (copy && next_pass(device, copy)) {
-            copy->replica = 0;
-            pl->program->preserve(copy, pkt, pkt->clone_list, SW_EGRESS_CLONE);
-            multicast(device, copy, r, r->packet_length, SW_EGRESS_CLONE);
-        } else if (r && !copy) {
-            device->stats.buffer_drops++;
-        }
+    struct sw_packet *again = sw_pool_copy(pl->pool, pkt, false);
+    if (!again) {
+        device->stats.buffer_drops++;
+    } else {
+        memset(again->phv, 0, pl->program->phv_bytes);
+        again->length = again->len;
+        again->ingress_len = again->len;
+        again->truncate = SW_NO_TRUNCATE;
+        again->replica = 0;
+        pl->program->preserve(again, pkt, pkt->recirculate_list, SW_RECIRC);
+        again_to_ingress(device, again);
     }
-    if (pkt->egress_spec == device->config.drop_port) {
-        device->stats.egress_drops++;
-        sw_pool_put(pkt);
-        return;
-    }
-    /* What the parser took for headers is there, if only as zeros. */
-    if (pkt->end < pkt->data + pkt->parsed)
-        pkt->end = pkt->data + pkt->parsed;
-    if (__builtin_expect(pl->program->deparse(&pl->state, pkt) != 0, 0)) {
-        device->stats.header_drops++;
-        sw_pool_put(pkt);
-        return;
-    }
-    if (__builtin_expect(pkt->recirculate_list != 0, 0)) {
-        /* The frame as deparsed starts over; only the field list survives. */
-        struct sw_packet *again = sw_pool_copy(pl->pool, pkt, false);
-        if (!again) {
-            device->stats.buffer_drops++;
-        } else {
-            memset(again->phv, 0, pl->program->phv_bytes);
-            again->length = again->len;
-            again->ingress_len = again->len;
-            again->truncate = SW_NO_TRUNCATE;
-            again->replica = 0;
-            pl->program->preserve(again, pkt, pkt->recirculate_list, SW_RECIRC);
-            again_to_ingress(device, again);
-        }
-        sw_pool_put(pkt);
-        return;
-    }
-    sw_port_send(port, pkt);
-}
-
-void sw_device_drain(sw_device *device)
-{
-    struct sw_pipeline *pl = device->pipeline;
-    for (;;) {
-        struct sw_packet *pkt = sw_list_pop(&device->egress_work);
-        if (pkt) {
-            sw_port *port = sw_device_port(device, pkt->egress_port);
-            sw_device_egress(device, port ? port : device->null_port, pkt);
-            if (port)
-                port->starting = false;
-            continue;
-        }
-        pkt = sw_list_pop(&device->ingress_work);
-        if (!pkt)
-            return;
-        device->ingress_waiting--;
-        pl->program->reenter(&pl->state, pkt);
-        after_ingress(device, pkt);
-    }
+    sw_pool_put(pkt);
 }
 
 /* --- packet replication --- */

@@ -2,7 +2,7 @@
 /* Endpoints (what is attached to a port instead of a link) and observers. */
 #include <stdlib.h>
 
-#include "sw_internal.h"
+#include "sw_timer.h"
 
 #define POLLS_AT_ONCE 64u /* frames fetched at one instant that do not occupy the gate's link */
 
@@ -21,18 +21,18 @@ void sw_attached_schedule(struct sw_attached *attached)
     sw_engine *engine = attached->port->device->engine;
     const sw_port *gate = attached->gate;
     uint64_t first = engine->now_ns;
-    if (attached->shut || (gate && gate->queued))
+    if (attached->shut || (gate && gate->waiting))
         return; /* the gate comes back to it when its queues are empty */
     if (gate && gate->rate_bps && gate->free_ns > first)
         first = gate->free_ns;
     /* A timer that fires too early sets itself anew; so moving a wake-up to a later time costs nothing here. */
-    if (attached->timer.heap_index && attached->timer.due <= first)
+    if (attached->timer.place && attached->timer.due <= first)
         return;
     uint64_t wake = attached->endpoint.next_wake(attached->endpoint.context);
     if (wake == UINT64_MAX)
         return;
     uint64_t due = wake > first ? wake : first;
-    if (!attached->timer.heap_index || attached->timer.due > due)
+    if (!attached->timer.place || attached->timer.due > due)
         sw_timer_set(engine, &attached->timer, due, engine->causes++);
 }
 
@@ -56,7 +56,7 @@ void sw_attached_receive(struct sw_attached *attached, uint64_t now, const uint8
 
 static bool gate_open(const sw_port *gate, uint64_t now)
 {
-    return !gate || (!gate->queued && (gate->rate_bps == 0 || gate->free_ns <= now));
+    return !gate || (!gate->waiting && (gate->rate_bps == 0 || gate->free_ns <= now));
 }
 
 void sw_attached_wake(struct sw_attached *attached, uint64_t now)
@@ -99,6 +99,7 @@ static int attach(sw_device *device, sw_port *port, const struct sw_endpoint *en
     attached->timer.kind = SW_TIMER_WAKE;
     attached->timer.port = port;
     port->attached = attached;
+    sw_port_refresh(port);
     if (gate)
         gate->gated = attached;
     sw_attached_schedule(attached);
@@ -126,6 +127,7 @@ void sw_attached_free(sw_port *port)
     if (attached->gate)
         attached->gate->gated = NULL;
     port->attached = NULL;
+    sw_port_refresh(port);
     free(attached);
 }
 
@@ -178,6 +180,7 @@ SW_PUBLIC int sw_port_observe(sw_device *device, uint32_t number, const struct s
     sw_port *port = sw_device_port(device, number);
     if (port) {
         port->observer = observer ? *observer : (struct sw_observer){0};
+        sw_port_refresh(port);
         rc = SW_OK;
     }
     sw_unlock(device->engine);

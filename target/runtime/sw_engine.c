@@ -93,35 +93,6 @@ void sw_engine_free_removed(sw_engine *engine)
     }
 }
 
-bool sw_run_events(sw_engine *engine, uint64_t until)
-{
-    struct sw_timer *timer;
-    engine->direct = engine->exact;
-    while ((timer = sw_timer_first(engine)) != NULL && timer->due <= until && !engine->attention) {
-        sw_timer_cancel(engine, timer);
-        if (engine->exact && timer->due > engine->now_ns)
-            engine->now_ns = timer->due;
-        switch (timer->kind) {
-        case SW_TIMER_ARRIVAL:
-            sw_port_arrive(timer->port, engine->now_ns);
-            break;
-        case SW_TIMER_SERVICE:
-            sw_port_serve(timer->port, engine->now_ns);
-            break;
-        case SW_TIMER_WAKE:
-            sw_attached_wake(timer->port->attached, engine->now_ns);
-            break;
-        }
-        sw_attached_settle(engine);
-    }
-    engine->direct = false;
-    bool stopped = engine->attention;
-    engine->attention = false;
-    if (!stopped && until > engine->now_ns)
-        engine->now_ns = until;
-    return stopped;
-}
-
 SW_PUBLIC int sw_engine_run_until(sw_engine *engine, uint64_t until_ns)
 {
     int rc;

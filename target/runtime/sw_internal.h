@@ -16,7 +16,7 @@
 #define SW_SMALL_FRAME 2048u
 #define SW_LARGE_FRAME 10240u
 #define SW_GROWTH 1024u          /* by this a program may lengthen a frame of the largest size */
-#define SW_TAIL 64u              /* readable slack behind a frame */
+#define SW_TAIL 128u             /* readable slack behind a frame: at least SW_USUAL_COPY */
 #define SW_BATCH 32u             /* frames received or sent in one system call */
 #define SW_MAX_PASSES 1024u
 #define SW_MAX_WAITING 1024u     /* packets that wait to enter ingress again, as in simple_switch */
@@ -25,23 +25,37 @@
 #define SW_CATCH_UP_NS 10000000u /* how far a late loop may make up for lost time on a paced port */
 #define SW_PACKET_IN_LIMIT 4096u /* frames that wait for a reader, per device */
 
-/* --- packet buffers: one pool per pipeline, because the per-packet state differs --- */
+/* --- packet buffers --- */
 
 #define SW_SIZE_CLASSES 3u
 
-struct sw_pool {
+extern const uint32_t sw_frame_bytes[SW_SIZE_CLASSES];
+
+/* Buffers of one layout. The devices of an engine whose programs have the same layout share them, so that the buffer
+ * that one device has put back, still in the processor's cache, is the one that the next device takes. */
+struct sw_store {
     struct sw_packet *free[SW_SIZE_CLASSES];
+    uint32_t header_bytes;     /* struct sw_packet and phv, rounded */
+    uint32_t headroom;
+    uint32_t frame_offset;     /* both */
+    uint32_t each[SW_SIZE_CLASSES]; /* bytes of a buffer, all included */
     void **slabs;
     uint32_t slab_count, slab_room;
     uint64_t bytes, limit;
+    uint32_t users;
+    struct sw_store **list, *next; /* of the engine */
+};
+
+/* What the packets of one pipeline hold of a store. It lives as long as the pipeline and its packets. */
+struct sw_pool {
+    struct sw_store *store;
     uint64_t outstanding;
-    uint32_t header_bytes;     /* struct sw_packet and phv, rounded */
-    uint32_t headroom;
+    uint64_t limit;            /* what it adds to the store's */
     uint32_t reach;            /* the parser reads no byte behind */
     bool retired;              /* free it when the last packet comes back */
 };
 
-struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t limit);
+struct sw_pool *sw_pool_create(struct sw_store **stores, uint32_t phv_bytes, uint32_t headroom, uint64_t limit);
 void sw_pool_retire(struct sw_pool *pool);
 /* A packet with room for `length` bytes, or NULL. data, end, len and pool are set. */
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length);
@@ -50,6 +64,8 @@ struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint3
 void sw_pool_put(struct sw_packet *pkt);
 /* A copy of frame and, if `with_phv`, of the per-packet state. */
 struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt, bool with_phv);
+/* More buffers; the first of them, or NULL: the limit of the store's users is reached, or memory. */
+struct sw_packet *sw_store_grow(struct sw_store *store, uint32_t size_class);
 
 /* Bytes of the frame that are there; the others read as zeros. */
 static inline uint32_t sw_carried(const struct sw_packet *pkt)
@@ -90,20 +106,19 @@ struct sw_list {
 
 struct sw_device {
     sw_engine *engine;
-    struct sw_device_config config;
     struct sw_pipeline *pipeline;  /* active, or NULL */
-    struct sw_pipeline *pipelines; /* opened, inactive ones too */
     sw_port **ports;               /* by number, SW_PORT_LIMIT entries grown on demand */
     uint32_t port_room;
+    uint32_t ingress_waiting;      /* length of ingress_work */
+    struct sw_list ingress_work, egress_work;
+    struct sw_device_config config;
+    struct sw_pipeline *pipelines; /* opened, inactive ones too */
     sw_port *null_port;            /* stands in for every port that does not exist */
     struct sw_replicas **mcast, **clones;
     uint32_t mcast_room, clone_room;
+    uint32_t packet_in_waiting;
     struct sw_packet *reserve[SW_BATCH]; /* buffers kept for the next receive call */
     uint32_t reserved;
-    struct sw_list ingress_work, egress_work;
-    uint32_t ingress_waiting;      /* length of ingress_work */
-    uint32_t packet_in_waiting;
-    bool discard;                  /* benchmark: nothing queues, nothing is sent */
     struct sw_device_stats stats;
     struct sw_device *next;
 };
@@ -114,10 +129,23 @@ enum sw_timer_kind { SW_TIMER_SERVICE, SW_TIMER_ARRIVAL, SW_TIMER_WAKE };
 
 struct sw_timer {
     uint64_t due;
-    uint32_t cause;      /* from the engine's counter */
-    uint32_t heap_index; /* position + 1, 0: not set */
+    struct sw_timer *next; /* in its slot of the wheel: a ring */
+    uint32_t cause;        /* from the engine's counter */
+    uint32_t place;        /* 0: not set; SW_IN_WHEEL; SW_IN_HEAP | position in the heap */
     enum sw_timer_kind kind;
     sw_port *port;
+};
+
+#define SW_IN_WHEEL 1u
+#define SW_IN_HEAP 0x80000000u
+#define SW_WHEEL_SLOTS 16384u /* nanoseconds ahead: a data centre link's delay and a frame */
+
+struct sw_wheel {
+    uint64_t base;            /* no timer is due earlier */
+    uint32_t count;
+    uint64_t summary[SW_WHEEL_SLOTS / 4096]; /* which words of `bits` are not 0 */
+    uint64_t bits[SW_WHEEL_SLOTS / 64];      /* which slots are not empty */
+    struct sw_timer *slots[SW_WHEEL_SLOTS];  /* the last one of each */
 };
 
 /* --- ports --- */
@@ -127,9 +155,9 @@ enum sw_port_kind { SW_PORT_MEMORY, SW_PORT_SOCKET, SW_PORT_CPU, SW_PORT_NULL };
 struct sw_queue {
     struct sw_list list;
     uint64_t capacity, bytes, packets;
+    uint64_t sent;
     uint64_t peak_bytes, peak_packets;
     uint64_t drops, drop_bytes;
-    uint64_t sent;
     int64_t credit;         /* bytes that the link owes to the queue, times a million */
 };
 
@@ -137,19 +165,25 @@ struct sw_capture {
     FILE *in, *out;
 };
 
-/* Frames on a link, oldest first: records in a ring of bytes, none of which wraps. */
-struct sw_ring {
-    uint8_t *bytes;
-    uint32_t size, head, tail;
-    uint32_t turn;          /* where the records before the wrap end; UINT32_MAX: no wrap */
-    uint32_t count;
-};
+/* Frames without payload have no more bytes than this, as a rule: where they are copied, it is always so much. */
+#define SW_USUAL_COPY 96u
 
+/* A frame on a link. If it has more than SW_USUAL_COPY bytes, they are elsewhere. */
 struct sw_record {
     uint64_t due;
     uint32_t cause;
     uint16_t bytes, wire_bytes;
-    uint8_t data[];
+    union {
+        uint8_t here[112];
+        uint8_t *elsewhere;
+    } data;
+};
+
+/* The frames on a link: records from `head` up to `tail`, modulo the room, which is a power of two. */
+struct sw_ring {
+    struct sw_record *records;
+    uint32_t mask;          /* room - 1; 0 without room */
+    uint32_t head, tail;
 };
 
 /* An endpoint on a port. */
@@ -162,27 +196,35 @@ struct sw_attached {
     struct sw_attached *next_settling;
 };
 
+#define SW_STARTING 0x100u /* in sw_port.waiting */
+
 struct sw_port {
     sw_device *device;
-    uint32_t number;
-    enum sw_port_kind kind;
-    uint64_t rate_bps, delay_ns;
-    int32_t frame_adjust;
-    uint32_t min_frame;
+    /* the sending direction */
     uint64_t free_ns;       /* when the link can take the next frame */
     uint64_t free_fraction; /* remainder of free_ns, in 1/rate_bps of a nanosecond */
-    uint32_t queued;        /* packets in all queues */
-    uint32_t waiting;       /* bit set of the priorities that have some */
-    uint32_t shared;        /* bit set of the priorities with a share */
-    bool starting;          /* a packet is between an idle link's queue and the link */
-    struct sw_queue queues[SW_MAX_QUEUES];
-    uint32_t share_ppm[SW_MAX_QUEUES];
-    struct sw_timer service, arrival;
-    /* what is on the link: of a port that is joined to something, records; else packets by delivery time (enq_ns) */
+    uint64_t rate_bps, delay_ns;
+    uint64_t least_capacity; /* of its queues */
+    uint32_t waiting;       /* bit set of the priorities that have packets in their queues; SW_STARTING: a packet is on
+                             * its way from an idle port to its link */
+    int32_t frame_adjust;
+    uint32_t min_frame;
+    uint32_t number;
+    /* what is on the link: of a joined port, records; else packets by delivery time (enq_ns) */
+    struct sw_ring ring;
     sw_port *peer;
+    bool joined;            /* peer or attached is set */
+    bool watched;           /* by an observer or a capture */
+    bool unusual;           /* watched, down, lossy, without device behind it, or nothing is sent at all */
+    bool discard;           /* benchmark: nothing queues, nothing is sent */
+    enum sw_port_kind kind;
+    struct sw_timer arrival, service;
+    uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes;
     struct sw_attached *attached;
     struct sw_attached *gated;   /* the endpoint that is polled when this port is idle */
-    struct sw_ring ring;
+    struct sw_queue queues[SW_MAX_QUEUES];
+    uint32_t shared;        /* bit set of the priorities with a share */
+    uint32_t share_ppm[SW_MAX_QUEUES];
     struct sw_list line;
     struct sw_list collected;
     struct sw_observer observer;
@@ -199,7 +241,7 @@ struct sw_port {
     struct sw_packet *tx[SW_BATCH];
     uint32_t tx_count;
     struct sw_port *next_tx, *next_removed;
-    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, rx_drops, tx_errors;
+    uint64_t rx_drops, tx_errors;
 };
 
 /* --- engine --- */
@@ -212,17 +254,19 @@ struct sw_packet_in {
 };
 
 struct sw_engine {
-    pthread_mutex_t turnstile, lock; /* see sw_lock */
-    struct sw_constants constants;
-    sw_device *devices;
     uint64_t now_ns;
+    uint32_t causes;
     bool exact;             /* manual clock: events happen exactly when they are due */
     bool direct;            /* events are being processed at their exact times: idle ports serve at once */
     bool attention;         /* an endpoint or observer asks sw_engine_run_until to stop */
-    uint32_t causes;
-    struct sw_timer **heap;
-    uint32_t heap_count, heap_room, timers;
     struct sw_attached *settling;
+    struct sw_timer **heap; /* timers beyond the wheel */
+    uint32_t heap_count, heap_room, timers;
+    struct sw_wheel wheel;
+    pthread_mutex_t turnstile, lock; /* see sw_lock */
+    struct sw_constants constants;
+    sw_device *devices;
+    struct sw_store *stores;
     sw_port *tx_list;       /* ports with frames to flush */
     sw_port *removed;       /* ports to free once the loop has seen the events it already fetched */
     atomic_bool stop;
@@ -247,6 +291,7 @@ int sw_fail(sw_engine *engine, const char *what);
 
 /* Room for `count` timers more (less, if negative), so that setting one can't fail. */
 bool sw_timers_reserve(sw_engine *engine, int32_t count);
+/* Set or move a timer. */
 void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint32_t cause);
 void sw_timer_cancel(sw_engine *engine, struct sw_timer *timer);
 /* The first timer, or NULL. It stays set. */
@@ -255,16 +300,29 @@ struct sw_timer *sw_timer_first(const sw_engine *engine);
 bool sw_run_events(sw_engine *engine, uint64_t until_ns);
 
 void sw_device_free(sw_device *device);
-struct sw_port *sw_device_port(sw_device *device, uint32_t number);
+static inline sw_port *sw_device_port(const sw_device *device, uint32_t number)
+{
+    return number < device->port_room ? device->ports[number] : NULL;
+}
+
+/* --- the path of a packet: sw_path.c --- */
+
 void sw_device_receive(sw_device *device, sw_port *port, struct sw_packet *pkt);
 /* Run everything that became ready: recirculated packets, queues without a rate. */
 void sw_device_drain(sw_device *device);
 void sw_device_egress(sw_device *device, sw_port *port, struct sw_packet *pkt);
-void sw_device_reset_packets(sw_device *device);
-void sw_device_reset_replicas(sw_device *device);
-
 /* A frame from outside enters at a port. */
 int sw_device_enter(sw_device *device, sw_port *port, const struct sw_frame *frame);
+void sw_device_reset_packets(sw_device *device);
+void sw_device_reset_replicas(sw_device *device);
+/* Takes the packet: the last replica is the packet itself. `keep`: bytes kept of each, 0: all. */
+void sw_device_replicate(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *replicas, uint32_t keep,
+                         uint32_t instance_type);
+/* What a program asked for besides forwarding. The first and third return false if the packet is used up. */
+bool sw_device_special_ingress(sw_device *device, struct sw_packet *pkt);
+void sw_device_egress_clone(sw_device *device, struct sw_packet *pkt);
+void sw_device_recirculate(sw_device *device, struct sw_packet *pkt);
+void sw_device_enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, uint32_t instance_type);
 
 /* Close and empty a port; its memory stays. */
 void sw_port_close(sw_port *port);
@@ -273,18 +331,26 @@ void sw_engine_free_removed(sw_engine *engine);
 void sw_port_observed(sw_port *port, int outgoing, const struct sw_packet *pkt);
 
 /* queues */
-void sw_port_enqueue(sw_port *port, struct sw_packet *pkt);
-void sw_port_serve(sw_port *port, uint64_t now_ns);
 void sw_port_schedule_service(sw_port *port);
+/* Of the queues with a share, of which some wait: the one to serve, which is charged. */
+uint32_t sw_port_choose_shared(sw_port *port);
 void sw_port_drop_queued(sw_port *port, uint64_t *count);
-/* Serialization time of a frame added to the time the link was free, exactly. */
-void sw_port_occupy(sw_port *port, uint32_t length);
 
 /* the link */
-void sw_port_send(sw_port *port, struct sw_packet *pkt);
-void sw_port_arrive(sw_port *port, uint64_t now_ns);
-void sw_port_disconnect(sw_port *port);
+/* A port that is joined to nothing: what is due on its link. */
+void sw_port_deliver_line(sw_port *port, uint64_t now_ns);
+/* A frame leaves the link of a port that is joined to nothing. */
+void sw_port_deliver(sw_port *port, struct sw_packet *pkt);
+/* The frame arrives at the port's endpoint. */
+void sw_port_deliver_to_endpoint(sw_port *port, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
+bool sw_ring_grow(struct sw_ring *ring);
+/* Whether a fault takes this frame; it is counted then. */
+bool sw_port_loses(sw_port *port, uint32_t bytes);
+void sw_port_lose(sw_port *port, uint32_t bytes);
 void sw_port_lose_line(sw_port *port);
+void sw_port_disconnect(sw_port *port);
+/* Set `joined`, `watched` and `unusual` by what they stand for. */
+void sw_port_refresh(sw_port *port);
 
 /* endpoints */
 void sw_attached_receive(struct sw_attached *attached, uint64_t now_ns, const uint8_t *data, uint32_t bytes,

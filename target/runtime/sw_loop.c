@@ -171,6 +171,15 @@ SW_PUBLIC void sw_engine_stop(sw_engine *engine)
     sw_wake(engine);
 }
 
+static void set_discard(sw_device *device, bool discard)
+{
+    for (uint32_t i = 0; i < device->port_room; i++)
+        if (device->ports[i]) {
+            device->ports[i]->discard = discard;
+            sw_port_refresh(device->ports[i]);
+        }
+}
+
 SW_PUBLIC int64_t sw_device_benchmark(sw_device *device, uint32_t number, const uint8_t *frames,
                                       const uint32_t *lengths, uint32_t frame_count, uint64_t count)
 {
@@ -185,7 +194,7 @@ SW_PUBLIC int64_t sw_device_benchmark(sw_device *device, uint32_t number, const 
         frames += lengths[i];
     }
     uint64_t start = clock_ns(CLOCK_THREAD_CPUTIME_ID), now = engine->now_ns;
-    device->discard = true;
+    set_discard(device, true);
     for (uint64_t i = 0, frame = 0; result == SW_OK && i < count; i++) {
         struct sw_packet *pkt = sw_pool_get(pl->pool, lengths[frame]);
         if (!pkt) {
@@ -198,7 +207,7 @@ SW_PUBLIC int64_t sw_device_benchmark(sw_device *device, uint32_t number, const 
         if (++frame == frame_count)
             frame = 0;
     }
-    device->discard = false;
+    set_discard(device, false);
     engine->now_ns = now;
     if (result == SW_OK)
         result = (int64_t)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start);

@@ -64,7 +64,9 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
         return SW_E_INVALID;
     }
     uint32_t headroom = pl->program->max_header_bytes > MIN_HEADROOM ? pl->program->max_header_bytes : MIN_HEADROOM;
-    pl->pool = sw_pool_create(pl->program->phv_bytes, headroom, device->config.buffer_bytes);
+    sw_lock(engine);
+    pl->pool = sw_pool_create(&engine->stores, pl->program->phv_bytes, headroom, device->config.buffer_bytes);
+    sw_unlock(engine);
     bool ok = pl->pool && state_init(pl);
     for (uint32_t i = 0; ok && i < pl->program->table_count; i++) {
         pl->tables[i].miss = calloc(1, sizeof(struct sw_entry));
@@ -96,8 +98,11 @@ void sw_pipeline_free(struct sw_pipeline *pl)
     free(pl->orders);
     free(pl->state.registers);
     free(pl->state.counters);
-    if (pl->pool)
+    if (pl->pool) { /* its store is shared */
+        sw_lock(pl->device->engine);
         sw_pool_retire(pl->pool);
+        sw_unlock(pl->device->engine);
+    }
     dlclose(pl->library);
     free(pl);
 }

@@ -2,30 +2,71 @@
 /* Packet buffers of three sizes, handed out from slabs. */
 #include <stdlib.h>
 
-#include "sw_internal.h"
+#include "sw_pool.h"
 
 #define SLAB_PACKETS 32u
 #define ALIGNMENT 64u
 
-static const uint32_t frame_bytes[SW_SIZE_CLASSES] = {SW_HEADER_FRAME, SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
+const uint32_t sw_frame_bytes[SW_SIZE_CLASSES] = {SW_HEADER_FRAME, SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
 
-struct sw_pool *sw_pool_create(uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
+static uint32_t round_up(size_t bytes) { return (uint32_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT); }
+
+/* The store of a layout, made if there is none. */
+static struct sw_store *store_of(struct sw_store **stores, uint32_t header_bytes, uint32_t headroom)
+{
+    struct sw_store *store = *stores;
+    while (store && (store->header_bytes != header_bytes || store->headroom != headroom))
+        store = store->next;
+    if (store)
+        return store;
+    store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    store->header_bytes = header_bytes;
+    store->headroom = headroom;
+    store->frame_offset = header_bytes + headroom;
+    for (uint32_t i = 0; i < SW_SIZE_CLASSES; i++)
+        store->each[i] = round_up(header_bytes + headroom + sw_frame_bytes[i] + SW_TAIL);
+    store->list = stores;
+    store->next = *stores;
+    *stores = store;
+    return store;
+}
+
+struct sw_pool *sw_pool_create(struct sw_store **stores, uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
 {
     struct sw_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    pool->header_bytes = (uint32_t)((sizeof(struct sw_packet) + phv_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    pool->headroom = (headroom + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    pool->store = store_of(stores, round_up(sizeof(struct sw_packet) + phv_bytes), round_up(headroom));
+    if (!pool->store) {
+        free(pool);
+        return NULL;
+    }
+    pool->store->users++;
+    pool->store->limit += limit;
     pool->limit = limit;
     pool->reach = UINT32_MAX;
     return pool;
 }
 
+static void store_free(struct sw_store *store)
+{
+    struct sw_store **link = store->list;
+    while (*link != store)
+        link = &(*link)->next;
+    *link = store->next;
+    for (uint32_t i = 0; i < store->slab_count; i++)
+        free(store->slabs[i]);
+    free(store->slabs);
+    free(store);
+}
+
 static void pool_free(struct sw_pool *pool)
 {
-    for (uint32_t i = 0; i < pool->slab_count; i++)
-        free(pool->slabs[i]);
-    free(pool->slabs);
+    pool->store->limit -= pool->limit;
+    if (--pool->store->users == 0)
+        store_free(pool->store);
     free(pool);
 }
 
@@ -36,65 +77,52 @@ void sw_pool_retire(struct sw_pool *pool)
         pool_free(pool);
 }
 
-static bool grow(struct sw_pool *pool, uint32_t size_class)
+struct sw_packet *sw_store_grow(struct sw_store *store, uint32_t size_class)
 {
-    size_t each = pool->header_bytes + pool->headroom + frame_bytes[size_class] + SW_TAIL;
-    each = (each + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    size_t bytes = each * SLAB_PACKETS;
-    if (pool->bytes + bytes > pool->limit)
-        return false;
-    if (pool->slab_count == pool->slab_room) {
-        uint32_t room = pool->slab_room ? 2 * pool->slab_room : 16;
-        void **slabs = realloc(pool->slabs, room * sizeof *slabs);
+    size_t each = store->each[size_class];
+    if (store->bytes + each * SLAB_PACKETS > store->limit)
+        return NULL;
+    if (store->slab_count == store->slab_room) {
+        uint32_t room = store->slab_room ? 2 * store->slab_room : 16;
+        void **slabs = realloc(store->slabs, room * sizeof *slabs);
         if (!slabs)
-            return false;
-        pool->slabs = slabs;
-        pool->slab_room = room;
+            return NULL;
+        store->slabs = slabs;
+        store->slab_room = room;
     }
-    uint8_t *slab = aligned_alloc(ALIGNMENT, bytes);
+    uint8_t *slab = aligned_alloc(ALIGNMENT, each * SLAB_PACKETS);
     if (!slab)
-        return false;
-    memset(slab, 0, bytes);
-    pool->slabs[pool->slab_count++] = slab;
-    pool->bytes += bytes;
+        return NULL;
+    memset(slab, 0, each * SLAB_PACKETS);
+    store->slabs[store->slab_count++] = slab;
+    store->bytes += each * SLAB_PACKETS;
     for (uint32_t i = 0; i < SLAB_PACKETS; i++) {
-        struct sw_packet *pkt = (struct sw_packet *)(slab + i * each);
-        pkt->pool = pool;
+        struct sw_packet *pkt = (struct sw_packet *)(void *)(slab + i * each);
         pkt->size_class = (uint8_t)size_class;
-        pkt->next = pool->free[size_class];
-        pool->free[size_class] = pkt;
+        pkt->capacity = sw_frame_bytes[size_class];
+        pkt->next = store->free[size_class];
+        store->free[size_class] = pkt;
     }
-    return true;
+    return store->free[size_class];
 }
 
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length)
 {
-    uint32_t size_class = (length > SW_HEADER_FRAME) + (length > SW_SMALL_FRAME);
     if (length > SW_LARGE_FRAME + SW_GROWTH)
         return NULL;
-    if (!pool->free[size_class] && !grow(pool, size_class))
-        return NULL;
-    struct sw_packet *pkt = pool->free[size_class];
-    pool->free[size_class] = pkt->next;
-    pool->outstanding++;
-    pkt->data = (uint8_t *)pkt + pool->header_bytes + pool->headroom;
-    pkt->room = pool->headroom;
-    pkt->capacity = frame_bytes[size_class];
-    pkt->len = length;
-    pkt->end = pkt->data + length;
-    pkt->passes = 0;
-    pkt->truncate = SW_NO_TRUNCATE;
-    pkt->replica = 0;
-    pkt->rid = 0;
+    struct sw_packet *pkt = sw_pool_take(pool, sw_size_class(length));
+    if (pkt) {
+        pkt->len = length;
+        pkt->end = pkt->data + length;
+    }
     return pkt;
 }
 
 void sw_pool_put(struct sw_packet *pkt)
 {
     struct sw_pool *pool = pkt->pool;
-    pkt->next = pool->free[pkt->size_class];
-    pool->free[pkt->size_class] = pkt;
-    if (--pool->outstanding == 0 && pool->retired)
+    sw_pool_give(pool, pkt);
+    if (pool->outstanding == 0 && pool->retired)
         pool_free(pool);
 }
 
@@ -129,6 +157,6 @@ struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt
     copy->rid = pkt->rid;
     copy->replica = pkt->replica;
     if (with_phv)
-        memcpy(copy->phv, pkt->phv, pool->header_bytes - sizeof *pkt);
+        memcpy(copy->phv, pkt->phv, pool->store->header_bytes - sizeof *pkt);
     return copy;
 }

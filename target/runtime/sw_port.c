@@ -4,12 +4,15 @@
 
 #include "sw_internal.h"
 
+#define FRAME_LIMIT 65536
+
 static bool valid(const struct sw_port_config *config)
 {
     uint64_t shares = 0;
     for (uint32_t i = 0; i < SW_MAX_QUEUES; i++)
         shares += config->share_ppm[i];
-    return shares <= 1000000 && config->min_frame <= INT32_MAX;
+    return shares <= 1000000 && config->min_frame <= FRAME_LIMIT && config->frame_adjust <= FRAME_LIMIT &&
+           config->frame_adjust >= -FRAME_LIMIT && config->rate_bps <= INT64_MAX;
 }
 
 static void configure(sw_port *port, const struct sw_port_config *config)
@@ -19,8 +22,11 @@ static void configure(sw_port *port, const struct sw_port_config *config)
     port->frame_adjust = config->frame_adjust;
     port->min_frame = config->min_frame ? config->min_frame : 1;
     port->shared = 0;
+    port->least_capacity = UINT64_MAX;
     for (uint32_t i = 0; i < SW_MAX_QUEUES; i++) {
         port->queues[i].capacity = config->queue_bytes[i] ? config->queue_bytes[i] : SW_DEFAULT_QUEUE;
+        if (port->queues[i].capacity < port->least_capacity)
+            port->least_capacity = port->queues[i].capacity;
         port->queues[i].credit = 0;
         port->share_ppm[i] = config->share_ppm[i];
         if (config->share_ppm[i])
@@ -44,7 +50,6 @@ SW_PUBLIC int sw_port_add(sw_device *device, uint32_t number, const char *interf
     port->device = device;
     port->number = number;
     port->fd = -1;
-    port->ring.turn = UINT32_MAX;
     port->service = (struct sw_timer){.kind = SW_TIMER_SERVICE, .port = port};
     port->arrival = (struct sw_timer){.kind = SW_TIMER_ARRIVAL, .port = port};
     configure(port, config);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timers: a heap, by time and then by cause. */
+/* Timers, by time and then by cause: a wheel with a slot for each of the next nanoseconds, a heap for what is further
+ * away. Timers never move from the heap to the wheel: the first of both is the first of all. */
 #include <stdlib.h>
 
-#include "sw_internal.h"
-
-static bool before(const struct sw_timer *a, const struct sw_timer *b)
-{
-    return a->due != b->due ? a->due < b->due : (int32_t)(a->cause - b->cause) < 0;
-}
+#include "sw_timer.h"
 
 static void place(sw_engine *engine, uint32_t i, struct sw_timer *timer)
 {
     engine->heap[i] = timer;
-    timer->heap_index = i + 1;
+    timer->place = SW_IN_HEAP | i;
 }
 
 static void sift(sw_engine *engine, uint32_t i)
@@ -20,7 +16,7 @@ static void sift(sw_engine *engine, uint32_t i)
     struct sw_timer *timer = engine->heap[i];
     while (i > 0) {
         uint32_t parent = (i - 1) / 2;
-        if (!before(timer, engine->heap[parent]))
+        if (!sw_timer_before(timer, engine->heap[parent]))
             break;
         place(engine, i, engine->heap[parent]);
         i = parent;
@@ -29,14 +25,31 @@ static void sift(sw_engine *engine, uint32_t i)
         uint32_t child = 2 * i + 1;
         if (child >= engine->heap_count)
             break;
-        if (child + 1 < engine->heap_count && before(engine->heap[child + 1], engine->heap[child]))
+        if (child + 1 < engine->heap_count && sw_timer_before(engine->heap[child + 1], engine->heap[child]))
             child++;
-        if (!before(engine->heap[child], timer))
+        if (!sw_timer_before(engine->heap[child], timer))
             break;
         place(engine, i, engine->heap[child]);
         i = child;
     }
     place(engine, i, timer);
+}
+
+void sw_heap_push(sw_engine *engine, struct sw_timer *timer)
+{
+    place(engine, engine->heap_count++, timer);
+    sift(engine, engine->heap_count - 1);
+}
+
+void sw_heap_remove(sw_engine *engine, struct sw_timer *timer)
+{
+    uint32_t i = timer->place & ~SW_IN_HEAP;
+    struct sw_timer *last = engine->heap[--engine->heap_count];
+    timer->place = 0;
+    if (last != timer) {
+        place(engine, i, last);
+        sift(engine, i);
+    }
 }
 
 bool sw_timers_reserve(sw_engine *engine, int32_t count)
@@ -54,26 +67,29 @@ bool sw_timers_reserve(sw_engine *engine, int32_t count)
     return true;
 }
 
-void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint32_t cause)
-{
-    timer->due = due;
-    timer->cause = cause;
-    if (!timer->heap_index)
-        place(engine, engine->heap_count++, timer);
-    sift(engine, timer->heap_index - 1);
-}
-
 void sw_timer_cancel(sw_engine *engine, struct sw_timer *timer)
 {
-    if (!timer->heap_index)
-        return;
-    uint32_t i = timer->heap_index - 1;
-    struct sw_timer *last = engine->heap[--engine->heap_count];
-    timer->heap_index = 0;
-    if (last != timer) {
-        place(engine, i, last);
-        sift(engine, i);
+    struct sw_wheel *wheel = &engine->wheel;
+    if (timer->place & SW_IN_HEAP) {
+        sw_heap_remove(engine, timer);
+    } else if (timer->place) {
+        struct sw_timer *behind = wheel->slots[timer->due & SW_WHEEL_MASK];
+        while (behind->next != timer)
+            behind = behind->next;
+        sw_wheel_take(wheel, behind);
     }
 }
 
-struct sw_timer *sw_timer_first(const sw_engine *engine) { return engine->heap_count ? engine->heap[0] : NULL; }
+void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint32_t cause)
+{
+    sw_timer_cancel(engine, timer);
+    sw_timer_start(engine, timer, due, cause);
+}
+
+struct sw_timer *sw_timer_first(const sw_engine *engine)
+{
+    struct sw_timer *timer = engine->wheel.count ? sw_wheel_slot(&engine->wheel)->next : NULL;
+    if (engine->heap_count && (!timer || sw_timer_before(engine->heap[0], timer)))
+        timer = engine->heap[0];
+    return timer;
+}

@@ -65,7 +65,7 @@ struct sw_device_config {
     uint32_t drop_port;
     uint32_t queues;    /* priority queues of each port, 1..SW_MAX_QUEUES */
     uint64_t seed;      /* of random() */
-    uint64_t buffer_bytes; /* memory for packets, 0: 256 MiB */
+    uint64_t buffer_bytes; /* memory for packets, 0: 256 MiB; what devices with like programs have is shared */
 };
 
 /* NULL: out of memory or an argument out of range. */
@@ -84,7 +84,7 @@ struct sw_device_stats {
     uint64_t parser_errors, index_errors, assert_failures, loop_limits;
     uint64_t packet_in_drops;    /* for the CPU port, nobody fetched them in time */
     uint64_t held_packets;       /* now in queues, on links or in memory ports */
-    uint64_t held_bytes;         /* memory of all packet buffers, free ones too */
+    uint64_t held_bytes;         /* memory of the packet buffers that the engine's devices with such a program share */
 };
 void sw_device_stats(sw_device *device, struct sw_device_stats *stats);
 
@@ -152,8 +152,8 @@ int sw_clone_delete(sw_device *device, uint32_t session);
 struct sw_port_config {
     uint64_t rate_bps;                    /* shared by the port's queues; 0: no limit, no queue */
     uint64_t delay_ns;                    /* from the end of a frame to its delivery */
-    int32_t frame_adjust;                 /* added to each frame's length where the rate is concerned */
-    uint32_t min_frame;                   /* 0: 1 */
+    int32_t frame_adjust;                 /* up to +-65536 */
+    uint32_t min_frame;                   /* up to 65536; 0: 1 */
     uint64_t queue_bytes[SW_MAX_QUEUES];  /* capacity by priority; 0: 1 MiB */
     /* By priority, parts in a million, at most a million in sum. 0: strict, served before every lower priority. The
      * queues with a share stand together where the highest of them stands, and divide what the strict queues above
