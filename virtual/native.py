@@ -40,13 +40,15 @@ def _declarations(path: Path) -> str:
 
 
 def library() -> Path:
-    """The transport core and what attaches it, as one shared object. Raises hosts.build.BuildError."""
+    """The transport core and what attaches it, as one shared object; with sanitizers if the target is built
+    with them. Raises hosts.build.BuildError.
+    """
     core = (path for path in build.sources() if path.name.split("_")[0] not in ("udp", "checker"))
     sources = [path for path in core if path.stem != "checker"]
     return build.build(
         "virtual",
         [*sources, *sorted(CORE.glob("*.c"))],
-        flags=[*_OPTIMISE, f"-I{ENGINE_HEADERS}"],
+        flags=[*(build.SANITIZE if target_build.sanitizing() else _OPTIMISE), f"-I{ENGINE_HEADERS}"],
         headers=[*sorted(CORE.glob("*.h")), *sorted(ENGINE_HEADERS.glob("*.h"))],
     )
 
