@@ -14,7 +14,7 @@ from target.bmjson.model import (
     SetField,
     Verify,
 )
-from target.codegen.layout import walk
+from target.codegen.usage import walk
 
 
 def parse_reach(program: Program) -> int | None:

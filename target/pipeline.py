@@ -12,7 +12,7 @@ from target.api import DeviceError
 from target.bmjson import Program, load
 from target.bmjson.model import Counter, Register
 from target.codegen import Generated, generate
-from target.codegen.program import register_bytes
+from target.codegen.arrays import register_bytes
 from target.tables import TableControl
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ LOOP_LIMIT = 1 << 20
 """Backward jumps in one run of an action, after which it is cut short."""
 
 
-def action_name(action: Action) -> str:
-    return f"act_{action.id}"
+def action_name(action: Action, where: str) -> str:
+    """`where`: the pipeline that calls it, as each has its own place for metadata."""
+    return f"act_{where}_{action.id}"
 
 
 def may_exit(action: Action) -> bool:
@@ -28,8 +29,8 @@ def _target(call: Primitive, count: int) -> int:
     return arg.value
 
 
-def emit_action(action: Action, layout: Layout, out: Emitter) -> None:
-    """`static void act_N(st, pkt, p, a)`; `a` points at the arguments, one 64-bit word or more each."""
+def emit_action(action: Action, layout: Layout, out: Emitter, where: str) -> None:
+    """`void act_WHERE_N(st, pkt, p, m, a)`; `a` points at the arguments, one 64-bit word or more each."""
     count = len(action.primitives)
     targets = {_target(call, count) for call in action.primitives if call.op in ("_jump", "_jump_if_zero")}
     backward = any(
@@ -38,13 +39,10 @@ def emit_action(action: Action, layout: Layout, out: Emitter) -> None:
         if call.op in ("_jump", "_jump_if_zero")
     )
     out.line(comment(action.name))
-    head = (
-        f"static void {action_name(action)}"
-        "(struct sw_state *st, struct sw_packet *pkt, struct phv *p, const uint64_t *a)"
-    )
-    prims = PrimitiveGen(layout, out, action.params, "control")
-    with out.block(head):
-        out.line("(void)st; (void)pkt; (void)p; (void)a;")
+    state = "struct sw_state *st, struct sw_packet *pkt, struct phv *p, struct meta *m"
+    prims = PrimitiveGen(layout, out, action.params, where)
+    with out.block(f"PART void {action_name(action, where)}({state}, const uint64_t *a)"):
+        out.line("(void)st; (void)pkt; (void)p; (void)m; (void)a;")
         if backward:
             out.line("uint32_t loops = 0;")
         for i, call in enumerate(action.primitives):

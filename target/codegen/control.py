@@ -11,6 +11,10 @@ from target.codegen.actions import action_name, may_exit
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
 from target.codegen.layout import Layout, limbs
+from target.codegen.order import node_order
+
+DIRECT_BITS = 12
+"""Widest exact key that an array is indexed by: 32 KiB a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class TableLayout:
     match: int
     """enum sw_match"""
     ranges: tuple[KeyPart, ...]
+    direct_bits: int
+    """Width of a key that is an index of an array of entries, or 0."""
 
 
 def table_layout(table: Table, index: int) -> TableLayout:
@@ -57,7 +63,9 @@ def table_layout(table: Table, index: int) -> TableLayout:
             raise JsonError(f"{table.place}.key: range fields wider than 64 bits are not supported")
     kinds = {f.match for f in table.key}
     match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
-    return TableLayout(index, tuple(parts), words, match, ranges)
+    width = sum(f.width for f in table.key)
+    direct = width if match == 0 and 0 < width <= DIRECT_BITS else 0
+    return TableLayout(index, tuple(parts), words, match, ranges, direct)
 
 
 def is_fixed(table: Table) -> bool:
@@ -71,6 +79,15 @@ def is_fixed(table: Table) -> bool:
     )
 
 
+def table_actions(table: Table) -> list[int]:
+    """Ids of the actions that a table may run, in the order of the JSON."""
+    if is_fixed(table):
+        assert table.default is not None
+        return [table.default[0]]
+    default = [table.default[0]] if table.default is not None else []
+    return list(dict.fromkeys([*table.action_ids, *default]))
+
+
 class ControlGen:
     def __init__(self, layout: Layout, tables: dict[str, TableLayout], out: Emitter) -> None:
         self.layout = layout
@@ -79,13 +96,14 @@ class ControlGen:
         self.out = out
 
     def emit(self, pipeline: Pipeline) -> None:
-        """`static void run_<pipeline>(st, pkt, p)`."""
+        """`void run_<pipeline>(st, pkt, p, m)`."""
         out = self.out
-        order = _order(pipeline)
+        order = node_order(pipeline)
+        self.where = pipeline.name
         self.names = {name: f"n{i}" for i, name in enumerate(order)}
-        head = f"static void run_{pipeline.name}(struct sw_state *st, struct sw_packet *pkt, struct phv *p)"
-        with out.block(head):
-            out.line("(void)st; (void)pkt; (void)p;")
+        state = "struct sw_state *st, struct sw_packet *pkt, struct phv *p, struct meta *m"
+        with out.block(f"PART void run_{pipeline.name}({state})"):
+            out.line("(void)st; (void)pkt; (void)p; (void)m;")
             out.line(self._goto(pipeline.init))
             for name in order:
                 out.label(self.names[name])
@@ -109,7 +127,7 @@ class ControlGen:
     def _call(self, action_id: int, args: str, target: str | None) -> None:
         action = self.program.actions[action_id]
         if action.primitives:
-            self.out.line(f"{action_name(action)}(st, pkt, p, {args});")
+            self.out.line(f"{action_name(action, self.where)}(st, pkt, p, m, {args});")
         if may_exit(action):
             self.out.line("if (pkt->exit) return;")
         self.out.line(self._goto(target))
@@ -135,33 +153,53 @@ class ControlGen:
             return
         info = self.tables[table.name]
         out.line(f"const struct sw_table *t = &st->tables[{info.index}];")
-        out.line("struct sw_entry *e = NULL;")
-        if table.key:
-            self._key(table, info)
-            if info.match == 2:
-                out.line(f"e = sw_find_range(t, &table_info[{info.index}], k);")
-            else:
-                out.line(f"e = sw_find_{'masked' if info.match else 'exact'}(t, k, {info.words});")
+        found = self._find(table, info)
         if table.hit_miss:
-            out.line("const int hit = e != NULL;")
-        out.line("if (e == NULL) e = t->miss;")
+            out.line(f"const int hit = {found};")
+        if table.key and not info.direct_bits:
+            out.line("if (e == NULL) e = t->miss;")
         if table.counters:
             out.line("e->packets++; e->bytes += pkt->ingress_len;")
         after = None
         if table.hit_miss:
             hit, miss = (self._goto(target) for target in table.hit_miss)
             after = hit if hit == miss else f"if (hit) {hit} else {miss}"
+        actions = table_actions(table)
+        if len(actions) == 1 and table.default is not None:
+            self._run(table, actions[0], info, after)
+            return
         with out.block("switch (e->action)"):
-            for action_id in table.action_ids:
-                action = self.program.actions[action_id]
+            for action_id in actions:
                 with out.block(f"case {action_id}:"):
-                    if action.primitives:
-                        out.line(f"{action_name(action)}(st, pkt, p, e->args);")
-                    if may_exit(action):
-                        out.line("if (pkt->exit) return;")
-                    out.line(after or self._goto(table.next.get(action_id)))
-            default = self._goto(table.default_next)
-            out.line(f"default: {after or default}")
+                    self._run(table, action_id, info, after)
+            out.line(f"default: {after or self._goto(table.default_next)}")
+
+    def _find(self, table: Table, info: TableLayout) -> str:
+        """The entry `e`, or what a miss leaves: NULL or the default. Returns the condition of a hit."""
+        out = self.out
+        if not table.key:
+            out.line("struct sw_entry *e = t->miss;")
+            return "0"
+        self._key(table, info)
+        if info.direct_bits:
+            out.line("struct sw_entry *e = t->direct[k[0]];")
+            return "e != t->miss"
+        if info.match == 2:
+            out.line(f"struct sw_entry *e = sw_find_range(t, &table_info[{info.index}], k);")
+        else:
+            out.line(
+                f"struct sw_entry *e = sw_find_{'masked' if info.match else 'exact'}(t, k, {info.words});"
+            )
+        return "e != NULL"
+
+    def _run(self, table: Table, action_id: int, info: TableLayout, after: str | None) -> None:
+        """The action of entry `e`, and where it leads."""
+        action = self.program.actions[action_id]
+        if action.primitives:
+            self.out.line(f"{action_name(action, self.where)}(st, pkt, p, m, e->key + {info.words});")
+        if may_exit(action):
+            self.out.line("if (pkt->exit) return;")
+        self.out.line(after or self._goto(table.next.get(action_id, table.default_next)))
 
     def _key(self, table: Table, info: TableLayout) -> None:
         """`const uint64_t k[]`."""
@@ -185,11 +223,11 @@ class ControlGen:
             # The fields of an invalid header count as 0 in a key.
             return [code if guard == "1" else f"({guard} ? {code} : 0)"]
         n = limbs(field.width)
-        place = self.layout.field(ref)
+        value = gen.field(ref)
         codes = (
-            [f"(uint64_t){place}", f"(uint64_t)({place} >> 64)"]
+            [f"(uint64_t){value}", f"(uint64_t)({value} >> 64)"]
             if n == 2
-            else [f"{place}[{i}]" for i in range(n)]
+            else [f"{value}[{i}]" for i in range(n)]
         )
         if mask is not None:
             codes = [f"({c} & {c_u64(mask >> 64 * i)})" for i, c in enumerate(codes)]
@@ -202,30 +240,3 @@ def arg_words(params: tuple[Param, ...], values: tuple[int, ...]) -> list[int]:
     for param, value in zip(params, values, strict=True):
         words.extend(value >> 64 * i & (2**64 - 1) for i in range(limbs(param.width)))
     return words
-
-
-def _order(pipeline: Pipeline) -> list[str]:
-    """The reachable nodes, each before those it leads to."""
-    edges: dict[str, list[str | None]] = {}
-    for table in pipeline.tables.values():
-        edges[table.name] = [*table.next.values(), table.default_next, *(table.hit_miss or ())]
-    for cond in pipeline.conditionals.values():
-        edges[cond.name] = [cond.true_next, cond.false_next]
-    for call in pipeline.action_calls.values():
-        edges[call.name] = [call.next]
-    done: set[str] = set()
-    order: list[str] = []
-    if pipeline.init is None:
-        return order
-    stack = [(pipeline.init, iter(edges[pipeline.init]))]
-    done.add(pipeline.init)
-    while stack:
-        name, rest = stack[-1]
-        target = next(rest, "")
-        if target == "":
-            order.append(name)
-            stack.pop()
-        elif target is not None and target not in done:
-            done.add(target)
-            stack.append((target, iter(edges[target])))
-    return order[::-1]

@@ -26,9 +26,11 @@ from target.bmjson.model import (
     StackField,
     StackRef,
 )
+from target.codegen import fields
+from target.codegen.arrays import register_name
 from target.codegen.bounds import BOOLEAN_OPERATORS, COMPARISONS, MAX_LIMBS, Bounds, limbs_for
 from target.codegen.emitter import Emitter, c_u64
-from target.codegen.layout import Layout, ctype, limbs
+from target.codegen.layout import Layout, limbs, slot_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Value:
 
 
 class ExprGen(Bounds):
-    """Generates expressions for one function, which has `p` (the phv), `st` and `a` (arguments) in scope."""
+    """Generates expressions for one function, which has `p`, `m`, `st` and `a` (arguments) in scope."""
 
     def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...] = (), place: str = "") -> None:
         super().__init__(layout, params, place)
@@ -137,13 +139,18 @@ class ExprGen(Bounds):
             return f"({t} >> 64 ? UINT64_MAX : (uint64_t){t})"
         raise self.fail("an index or shift amount wider than 128 bits is not supported")
 
+    def is_below(self, e: Expr, size: int) -> bool:
+        """Whether an index is surely within an array of `size` elements."""
+        low, high = self.bounds(e)
+        return low >= 0 and high < size
+
     def _load(self, e: Expr, low: int, high: int) -> Value:
         n = limbs_for(low, high)
         width = max(high.bit_length(), 1) + (1 if low < 0 else 0)
         if isinstance(e, FieldRef):
             if e.field == "$valid$":
                 return Value(f"(uint64_t){self.layout.valid(e.header)}", 1, 0, 1, True)
-            return self._extend(self.layout.field(e), width, n, low, high)
+            return self._extend(self.field(e), width, n, low, high)
         if isinstance(e, Local):
             word = sum(limbs(p.width) for p in self.params[: e.index])
             codes = {1: f"a[{word}]", 2: f"SW_U128(a[{word + 1}], a[{word}])"}
@@ -154,9 +161,24 @@ class ExprGen(Bounds):
             return self._register(e, n, low, high)
         if isinstance(e, StackField):
             stack = self.program.stacks[e.stack]
-            index = f"(uint64_t)p->s{self.layout.stack_index[e.stack]}_next - 1"
+            index = f"(uint64_t){self.layout.cursor(e.stack)} - 1"
             return self._stack_field(list(stack.headers), index, e.field, width, low, high)
         raise self.fail("this is not a value")
+
+    def field(self, ref: FieldRef) -> str:
+        """C expression of a field as an unsigned number; beyond 128 bits the name of an array."""
+        layout = self.layout
+        if self.program.headers[ref.header].metadata:
+            return layout.metadata(ref)
+        place, bit, width = layout.spot(ref)
+        if width <= 64:
+            return fields.load(place, bit, width, slot_bytes(layout.size(ref.header)))
+        if width <= 128:
+            return f"sw_get_bits128({place}, {bit}, {width})"
+        name = self.out.fresh()
+        self.out.line(f"uint64_t {name}[{limbs(width)}];")
+        self.out.line(f"sw_get_wide({name}, {place}, {bit}, {width});")
+        return name
 
     def _extend(self, code: str, width: int, n: int, low: int, high: int) -> Value:
         if n == 1:
@@ -185,17 +207,18 @@ class ExprGen(Bounds):
 
     def _register(self, e: RegisterRef, n: int, low: int, high: int) -> Value:
         register = self.program.registers[e.array]
-        index = list(self.program.registers).index(e.array)
+        cells = register_name(self.program, e.array)
         i = self.store(self.exact_u64(e.index), 1)
         name = self.out.fresh()
         kind = "uint64_t" if n == 1 else "sw_u128"
         if n <= 2:
-            cell = f"((const {ctype(register.width)} *)st->registers[{index}])[{i}]"
-            self.out.line(f"{kind} {name} = {i} < {register.size}u ? {cell} : (st->index_errors++, 0);")
+            cell = f"{cells}[{i}]"
+            if not self.is_below(e.index, register.size):
+                cell = f"{i} < {register.size}u ? {cell} : (st->index_errors++, 0)"
+            self.out.line(f"{kind} {name} = {cell};")
         else:
             self.out.line(f"uint64_t {name}[{n}] = {{0}};")
-            cell = f"(const uint64_t *)st->registers[{index}] + {i} * {n}"
-            self.out.line(f"if ({i} < {register.size}u) sw_wide_copy({name}, {cell}, {n});")
+            self.out.line(f"if ({i} < {register.size}u) sw_wide_copy({name}, {cells} + {i} * {n}, {n});")
             self.out.line("else st->index_errors++;")
         return Value(name, n, low, high, True)
 
@@ -211,9 +234,9 @@ class ExprGen(Bounds):
             self.out.line(f"uint64_t {name}[{n}] = {{0}};")
         with self.out.block(f"switch ({index})"):
             for i, ref in enumerate(refs):
-                code = self.layout.field(ref)
-                copy = f"{name} = {code};" if n <= 2 else f"sw_wide_copy({name}, {code}, {n});"
-                self.out.line(f"case {i}: {copy} break;")
+                with self.out.block(f"case {i}:", " break;"):
+                    code = self.field(ref)
+                    self.out.line(f"{name} = {code};" if n <= 2 else f"sw_wide_copy({name}, {code}, {n});")
             self.out.line("default: st->index_errors++;")
         return self._extend(name, width, n, low, high) if low < 0 else Value(name, n, low, high, True)
 
@@ -244,7 +267,7 @@ class ExprGen(Bounds):
         if op in ("last_stack_index", "size_stack"):
             if not isinstance(e.right, StackRef):
                 raise self.fail(f"{op!r} needs a header stack")
-            code = f"(uint64_t)p->s{self.layout.stack_index[e.right.name]}_next"
+            code = f"(uint64_t){self.layout.cursor(e.right.name)}"
             return f"({code} - 1)" if op == "last_stack_index" else code
         if op == "access_field":
             kind = self.accessed(e)

@@ -30,27 +30,35 @@ Piece = tuple[str, int]
 """C expression of a uint64_t without bits beyond its width, and the width (1..64)."""
 
 
-def calc_name(program: Program, name: str) -> str:
-    return f"calc_{list(program.calculations).index(name)}"
+def calc_name(program: Program, name: str, where: str) -> str:
+    """`where`: the part of the program that calls it, as each has its own place for metadata."""
+    return f"calc_{where}_{list(program.calculations).index(name)}"
 
 
-def emit_calculation(calc: Calculation, layout: Layout, out: Emitter) -> None:
-    """`static uint64_t calc_N(st, pkt, p)`."""
+def check_calculation(calc: Calculation) -> None:
+    """Raises JsonError for what is not supported."""
     if calc.algo not in ALGORITHMS:
         raise JsonError(f"{calc.place}.algo: hash algorithm {calc.algo!r} is not supported")
-    program = layout.program
-    payload = any(item.kind == "payload" for item in calc.inputs)
-    if payload and ALGORITHMS[calc.algo] != "csum16":
+    if _has_payload(calc) and ALGORITHMS[calc.algo] != "csum16":
         raise JsonError(f"{calc.place}.input: a payload is supported for csum16 only")
-    name = calc_name(program, calc.name)
+
+
+def _has_payload(calc: Calculation) -> bool:
+    return any(item.kind == "payload" for item in calc.inputs)
+
+
+def emit_calculation(calc: Calculation, layout: Layout, out: Emitter, where: str) -> None:
+    """`uint64_t calc_WHERE_N(st, pkt, p, m)`."""
+    program = layout.program
+    payload = _has_payload(calc)
+    name = calc_name(program, calc.name, where)
     out.line(f"{comment(calc.name)}")
-    head = f"static uint64_t {name}(const struct sw_state *st, const struct sw_packet *pkt, struct phv *p)"
-    with out.block(head):
-        out.line("(void)st; (void)pkt; (void)p;")
+    state = "const struct sw_state *st, const struct sw_packet *pkt"
+    with out.block(f"PART uint64_t {name}({state}, const struct phv *p, const struct meta *m)"):
+        out.line("(void)st; (void)pkt; (void)p; (void)m;")
         headers = _headers(calc, program)
         if headers:
-            test = " && ".join(layout.valid(h) for h in headers)
-            with out.block(f"if ({test})"):
+            with out.block(f"if ({layout.all_valid(headers)})"):
                 _emit_fixed(calc, layout, out, set(headers), payload)
             if len(headers) == 1:
                 _emit_fixed(calc, layout, out, set(), payload)
@@ -108,7 +116,7 @@ def split(expr: FieldRef | Const, width: int, gen: ExprGen) -> list[Piece]:
             (c_u64(expr.value >> 64 * i & (2 ** min(64, width - 64 * i) - 1)), min(64, width - 64 * i))
             for i in reversed(range(n))
         ]
-    code = gen.layout.field(expr)
+    code = gen.field(expr)
     if width <= 128:
         return [(f"(uint64_t)({code} >> 64)", width - 64), (f"(uint64_t){code}", 64)]
     n = limbs(width)

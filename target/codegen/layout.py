@@ -1,52 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each field lives in the per-packet state, and which fields need to live there at all.
+"""Where each field lives.
 
-A header instance keeps the offset in the frame that it was extracted from. Only fields that the program reads
-or writes are unpacked; the others are never touched: the deparser takes their bytes from the frame. Metadata
-fields that nobody reads have no storage, and assignments to them vanish.
+Headers are kept as they are on the wire: the parser copies their bytes from the frame into the packet's
+`struct phv`, fields are read and written there, the deparser copies back the headers that were written to, or
+all of them where they have moved. A bit says which are valid, another which are `dirty`.
+
+Metadata lives in `struct meta`, local to the function that runs a control, so that the C compiler keeps it in
+registers. What a later function needs of it is kept in `struct phv` in between; metadata wider than 128 bits
+is always there. Metadata fields that nobody reads have no storage, and assignments to them vanish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import copy
 
-from target.bmjson.model import (
-    Advance,
-    Argument,
-    Expr,
-    Extract,
-    FieldRef,
-    FieldType,
-    HeaderRef,
-    HeaderType,
-    ObjectRef,
-    Op,
-    Primitive,
-    Program,
-    RegisterRef,
-    SetField,
-    StackField,
-    StackRef,
-    Text,
-    Vector,
-    Verify,
-)
+from target.bmjson.model import Expr, FieldRef, HeaderType, Program
 from target.codegen.emitter import Emitter, comment
+from target.codegen.liveness import Fields, Liveness
+from target.codegen.parseplan import ParsePlan
+from target.codegen.usage import Usage, header_type
 
-# Fields that the engine itself reads after a control, by the target's own names.
-ENGINE_READS = (
-    "standard_metadata.egress_spec",
-    "intrinsic_metadata.mcast_grp",
-    "intrinsic_metadata.priority",
-)
-
-_WRITES_FIRST = {
-    "assign", "modify_field", "register_read", "modify_field_with_hash_based_offset",
-    "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or",
-    "bit_xor", "shift_left", "shift_right",
-}  # fmt: skip
-_READS_FIRST_TOO = {"add_to_field", "subtract_from_field"}
+_MOVING = {"add_header", "remove_header", "assign_header", "assign_header_stack", "push", "pop"}
 
 
 def limbs(width: int) -> int:
@@ -65,221 +39,233 @@ def declare(width: int, name: str) -> str:
     return f"uint64_t {name}[{limbs(width)}]" if width > 128 else f"{ctype(width)} {name}"
 
 
-def walk(arg: Argument | None) -> Iterator[Expr]:
-    """All sub-expressions, the argument itself included."""
-    if arg is None or isinstance(arg, ObjectRef | Text):
-        return
-    if isinstance(arg, Vector):
-        for item in arg.items:
-            yield from walk(item)
-        return
-    yield arg
-    if isinstance(arg, Op):
-        for part in (arg.cond, arg.left, arg.right):
-            yield from walk(part)
-    elif isinstance(arg, RegisterRef):
-        yield from walk(arg.index)
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Storage of one field."""
-
-    name: str
-    type: FieldType
+def slot_bytes(size: int) -> int:
+    """Room for a header of `size` bytes: what is quick to copy at once."""
+    for step in (1, 2, 4, 8):
+        if size <= step:
+            return step
+    return (size + 15) // 16 * 16
 
 
 class Layout:
-    """Answers: is this field live, what is it called in C."""
+    """Answers: is this field live, where is it. In scope: `st`, `pkt`, `p` (phv) and `m` (meta)."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.usage = Usage(program)
+        self.plan = ParsePlan(program)
         self.header_index = {name: i for i, name in enumerate(program.headers)}
         self.stack_index = {name: i for i, name in enumerate(program.stacks)}
         self.stack_of = {h: s.name for s in program.stacks.values() for h in s.headers}
-        self.read: set[tuple[str, str]] = set()
-        self.written: set[tuple[str, str]] = set()
-        self._collect()
+        self.packed = [h.name for h in program.headers.values() if not h.metadata]
+        self._bit = {name: i for i, name in enumerate(self.packed)}
+        ops = self.usage.ops
+        self.reenters = bool(ops & {"resubmit", "recirculate"})
+        self.clones_ingress = "clone_ingress_pkt_to_egress" in ops
+        self.can_move = bool(ops & _MOVING) or bool(self.plan.irregular)
+        self._kept_by_packets()
+        self.in_phv: Fields = frozenset()
+        """Metadata that the function at hand reads and writes in `p`."""
+
+    def _kept_by_packets(self) -> None:
+        program = self.program
+        liveness = Liveness(program)
+        listed = frozenset(
+            (ref.header, ref.field)
+            for fields in program.field_lists.values()
+            for ref in fields.fields
+            if program.headers[ref.header].metadata and ref.field != "$valid$"
+        )
+        spec = program.standard("standard_metadata.egress_spec")
+        ends = listed | (frozenset([(spec.header, spec.field)]) if spec is not None else frozenset())
+        self.into_deparser = liveness.before_deparser(listed)
+        self.into_egress = liveness.before_egress(self.into_deparser | ends)
+        self.written_in_egress = liveness.written(program.egress)
+        self.listed = listed
+        metadata = [h for h in program.headers.values() if h.metadata]
+        wide = frozenset((h.name, f.name) for h in metadata for f in h.type.fields if f.width > 128)
+        self.wide = wide
+        kind = program.standard("standard_metadata.instance_type")
+        again = frozenset([(kind.header, kind.field)]) if self.reenters and kind is not None else frozenset()
+        self.preserved = listed | again
+        """What a packet that enters ingress again has from before."""
+        self.kept = (self.into_egress | self.into_deparser | self.preserved) - wide
+
+    def view(self, in_phv: Fields) -> Layout:
+        """The same for functions that find this metadata in `p`."""
+        found = copy.copy(self)
+        found.in_phv = in_phv
+        return found
 
     # --- which fields live
 
-    def _key(self, header: str, field: str) -> tuple[str, str]:
-        found = self.program.headers[header]
-        # Header instances of one type share a verdict: they may be assigned to one another.
-        return (f"instance {header}" if found.metadata else f"type {found.type.name}", field)
-
-    def _mark(self, expr: Expr, into: set[tuple[str, str]]) -> None:
-        if isinstance(expr, FieldRef):
-            into.add(self._key(expr.header, expr.field))
-        elif isinstance(expr, StackField):
-            into.add((f"type {self.program.stacks[expr.stack].type.name}", expr.field))
-        elif isinstance(expr, Op) and expr.op == "access_field":
-            header_type = self.type_of(expr.left)
-            assert expr.right is not None
-            index = getattr(expr.right, "value", 0)
-            if header_type is not None and index < len(header_type.fields):
-                into.add((f"type {header_type.name}", header_type.fields[index].name))
-        elif isinstance(expr, Op) and expr.op in ("==", "!="):
-            header_type = self.type_of(expr.left)
-            if header_type is not None:
-                into.update((f"type {header_type.name}", f.name) for f in header_type.fields)
-
-    def reads(self, arg: Argument | None) -> None:
-        for expr in walk(arg):
-            self._mark(expr, self.read)
-
-    def writes(self, arg: Argument) -> None:
-        assert not isinstance(arg, ObjectRef | Text | Vector)
-        self._mark(arg, self.written)
-        if isinstance(arg, Op):
-            for part in (arg.left, arg.right):
-                for expr in walk(part):
-                    if expr is not arg and isinstance(expr, FieldRef | StackField):
-                        self._mark(expr, self.read)
-        elif isinstance(arg, RegisterRef):
-            self.reads(arg.index)
-
-    def _primitive(self, call: Primitive) -> None:
-        args = list(call.args)
-        if call.op in _WRITES_FIRST and args:
-            self.writes(args[0])
-            if call.op not in _READS_FIRST_TOO:
-                args = args[1:]
-        if call.op == "execute_meter" and len(args) == 3:
-            self.writes(args.pop())
-        for arg in args:
-            self.reads(arg)
-
-    def _collect(self) -> None:
-        program = self.program
-        for state in program.parser.states.values():
-            for part in state.key:
-                self.reads(part)
-            for op in state.ops:
-                if isinstance(op, SetField):
-                    self.writes(op.dest)
-                    self.reads(op.source)
-                elif isinstance(op, Verify):
-                    self.reads(op.condition)
-                    self.reads(op.error)
-                elif isinstance(op, Advance):
-                    self.reads(op.bits)
-                elif isinstance(op, Extract):
-                    self.reads(op.length)
-                else:
-                    self._primitive(op)
-        for action in program.actions.values():
-            for call in action.primitives:
-                self._primitive(call)
-        for call in program.deparser_primitives:
-            self._primitive(call)
-        for pipeline in (program.ingress, program.egress):
-            for table in pipeline.tables.values():
-                for key in table.key:
-                    self.reads(key.target)
-            for cond in pipeline.conditionals.values():
-                self.reads(cond.condition)
-        for calc in program.calculations.values():
-            for item in calc.inputs:
-                if isinstance(item.value, HeaderRef):
-                    header = program.headers[item.value.name]
-                    for f in header.type.fields:
-                        self.read.add(self._key(header.name, f.name))
-                else:
-                    self.reads(item.value)
-        for checksum in program.checksums:
-            self.reads(checksum.condition)
-            self.reads(checksum.target)
-            if checksum.update:
-                self.writes(checksum.target)
-        for fields in program.field_lists.values():
-            for ref in fields.fields:
-                self.reads(ref)
-        for fields in program.learn_lists.values():
-            for ref in fields.fields:
-                self.reads(ref)
-        for name in ENGINE_READS:
-            found = program.standard(name)
-            if found is not None:
-                self.reads(found)
-
     def is_live(self, ref: FieldRef) -> bool:
         """Whether the field has storage."""
-        if ref.field == "$valid$":
+        if ref.field == "$valid$" or not self.program.headers[ref.header].metadata:
             return True
-        key = self._key(ref.header, ref.field)
-        if self.program.headers[ref.header].metadata:
-            return key in self.read
-        return key in self.read or key in self.written
+        return self.usage.key(ref.header, ref.field) in self.usage.read
 
     def is_written(self, ref: FieldRef) -> bool:
-        return self._key(ref.header, ref.field) in self.written
+        return self.usage.key(ref.header, ref.field) in self.usage.written
 
-    # --- names
+    def has_writes(self, header: str) -> bool:
+        """Whether a field of the header may be written."""
+        fields = self.program.headers[header].type.fields
+        return any(self.is_written(FieldRef(header, f.name)) for f in fields)
 
     def type_of(self, expr: Expr | None) -> HeaderType | None:
         """Header type of an expression that denotes a header."""
-        if isinstance(expr, HeaderRef):
-            return self.program.headers[expr.name].type
-        if isinstance(expr, Op) and expr.op == "dereference_header_stack" and isinstance(expr.left, StackRef):
-            return self.program.stacks[expr.left.name].type
-        return None
+        return header_type(self.program, expr)
+
+    # --- headers
+
+    def _mask(self, header: str, what: str) -> tuple[str, str]:
+        word, bit = divmod(self._bit[header], 64)
+        return f"m->{what}{word}", f"UINT64_C({1 << bit:#x})"
 
     def valid(self, header: str) -> str:
         """C expression for a header's validity: 0 or 1; metadata is always valid."""
         if self.program.headers[header].metadata:
             return "1"
-        return f"p->v{self.header_index[header]}"
+        word, bit = divmod(self._bit[header], 64)
+        return f"(m->valid{word} >> {bit} & 1)" if bit else f"(m->valid{word} & 1)"
+
+    def all_valid(self, headers: list[str]) -> str:
+        """C condition: all of these headers are valid."""
+        words: dict[int, int] = {}
+        for name in headers:
+            word, bit = divmod(self._bit[name], 64)
+            words[word] = words.get(word, 0) | 1 << bit
+        tests = [f"(m->valid{w} & UINT64_C({bits:#x})) == UINT64_C({bits:#x})" for w, bits in words.items()]
+        return " && ".join(tests)
+
+    def set_valid(self, header: str) -> str:
+        word, mask = self._mask(header, "valid")
+        return f"{word} |= {mask};"
+
+    def set_invalid(self, header: str) -> str:
+        word, mask = self._mask(header, "valid")
+        return f"{word} &= ~{mask};"
+
+    def set_dirty(self, header: str) -> str:
+        word, mask = self._mask(header, "dirty")
+        return f"{word} |= {mask};"
+
+    def needs_writing(self, header: str) -> str:
+        """C condition: valid and dirty."""
+        word, mask = self._mask(header, "valid")
+        return f"{word} & {self._mask(header, 'dirty')[0]} & {mask}"
+
+    @property
+    def words(self) -> int:
+        """Words of `valid` and of `dirty`."""
+        return max(1, (len(self.packed) + 63) // 64)
+
+    def place(self, header: str) -> str:
+        """C expression of a header's bytes."""
+        return f"p->h{self.header_index[header]}"
+
+    def size(self, header: str) -> int:
+        return self.program.headers[header].type.width // 8
 
     def offset(self, header: str) -> str:
-        return f"p->o{self.header_index[header]}"
+        """C expression of where in the frame the header was parsed."""
+        known = self.plan.offset.get(header)
+        return str(known) if known is not None else f"m->o{self.header_index[header]}"
 
-    def field(self, ref: FieldRef) -> str:
-        """C lvalue of a live field."""
-        if ref.field == "$valid$":
-            return self.valid(ref.header)
+    def has_offset(self, header: str) -> bool:
+        """Whether the place in the frame is remembered: it varies, and the deparser may need it."""
+        return self.has_writes(header) and self.plan.parsed(header) and header not in self.plan.offset
+
+    def spot(self, ref: FieldRef) -> tuple[str, int, int]:
+        """(C expression of its header's bytes, bits before it, width) of a field."""
+        found = self.program.headers[ref.header].type
+        index = found.index(ref.field)
+        bits = sum(f.width for f in found.fields[:index])
+        return self.place(ref.header), bits, found.fields[index].width
+
+    def cursor(self, stack: str) -> str:
+        """C lvalue of the number of elements extracted into a stack."""
+        return f"m->s{self.stack_index[stack]}_next"
+
+    # --- metadata
+
+    def name(self, ref: FieldRef) -> str:
         header = self.program.headers[ref.header]
-        place = "p->m." if header.metadata else "p->"
-        return f"{place}h{self.header_index[ref.header]}_f{header.type.index(ref.field)}"
+        return f"m{self.header_index[ref.header]}_{header.type.index(ref.field)}"
 
-    def live_fields(self, header: str) -> list[FieldRef]:
-        fields = self.program.headers[header].type.fields
-        return [r for r in (FieldRef(header, f.name) for f in fields) if self.is_live(r)]
+    def metadata(self, ref: FieldRef) -> str:
+        """C lvalue of a live metadata field."""
+        key = (ref.header, ref.field)
+        return f"p->m.{self.name(ref)}" if key in self.in_phv or key in self.wide else f"m->{self.name(ref)}"
 
-    def bit_offset(self, ref: FieldRef) -> int:
-        header_type = self.program.headers[ref.header].type
-        return sum(f.width for f in header_type.fields[: header_type.index(ref.field)])
+    def is_kept(self, ref: FieldRef) -> bool:
+        """Whether `struct phv` has the metadata field."""
+        key = (ref.header, ref.field)
+        return self.is_live(ref) and (key in self.kept or key in self.wide)
 
-    def packed_headers(self) -> list[str]:
-        return [h.name for h in self.program.headers.values() if not h.metadata]
+    def kept_fields(self, fields: Fields) -> list[FieldRef]:
+        """Those of some metadata that move between `struct phv` and `struct meta`, in a fixed order."""
+        return [r for r in self._live_metadata() if (r.header, r.field) in fields and not self._stays(r)]
 
-    def metadata(self) -> list[str]:
-        return [h.name for h in self.program.headers.values() if h.metadata]
+    def _stays(self, ref: FieldRef) -> bool:
+        key = (ref.header, ref.field)
+        return key in self.wide or key in self.in_phv
 
-    # --- the struct
+    def _live_metadata(self) -> list[FieldRef]:
+        """Wide ones first, so that the compiler need not pad."""
+        headers = [h for h in self.program.headers.values() if h.metadata]
+        refs = [FieldRef(h.name, f.name) for h in headers for f in h.type.fields]
+        live = [r for r in refs if self.is_live(r)]
+        return sorted(live, key=lambda r: -min(self.program.field_type(r).width, 129))
 
-    def emit_struct(self, out: Emitter) -> None:
-        """`struct phv`: metadata first (reset with each packet's metadata), then headers."""
-        with out.block("struct phv_meta", ";"):
-            # Wide members first, so that the compiler need not pad.
-            refs = [r for name in self.metadata() for r in self.live_fields(name)]
-            refs.sort(key=lambda r: -min(self.program.field_type(r).width, 129))
-            for ref in refs:
-                width = self.program.field_type(ref).width
-                name = self.field(ref).removeprefix("p->m.")
-                out.line(f"{declare(width, name)}; {comment(f'{ref.header}.{ref.field} : {width}')}")
+    def state(self) -> list[str]:
+        """Names of what `struct meta` and `struct phv` both have besides fields."""
+        names = [f"{what}{word}" for what in ("valid", "dirty") for word in range(self.words)]
+        if self.can_move:
+            names.append("moved")
+        names += [f"o{self.header_index[h]}" for h in self.packed if self.has_offset(h)]
+        return [*names, *(f"s{i}_next" for i in self.stack_index.values())]
+
+    # --- the structs
+
+    def emit_structs(self, out: Emitter) -> None:
+        with out.block("struct meta", ";"):
+            for ref in self._live_metadata():
+                if (ref.header, ref.field) not in self.wide:
+                    self._declare(ref, out)
+            self._emit_state(out)
+        with out.block("struct kept", ";"):
+            for ref in self._live_metadata():
+                if self.is_kept(ref):
+                    self._declare(ref, out)
             out.line("uint8_t unused;")
         with out.block("struct phv", ";"):
-            out.line("struct phv_meta m;")
-            for name in self.packed_headers():
-                for ref in self.live_fields(name):
-                    width = self.program.field_type(ref).width
-                    cname = self.field(ref).removeprefix("p->")
-                    out.line(f"{declare(width, cname)}; {comment(f'{ref.header}.{ref.field} : {width}')}")
-            for name in self.packed_headers():
-                out.line(f"uint16_t o{self.header_index[name]}; {comment(f'{name}: offset in the frame')}")
-            for name in self.packed_headers():
-                out.line(f"uint8_t v{self.header_index[name]}; {comment(f'{name}: valid')}")
-            for name, index in self.stack_index.items():
-                out.line(f"uint8_t s{index}_next; {comment(f'{name}: elements extracted')}")
-            out.line("uint8_t unused;")
+            # Headers whose fields are read come first: they are zeroed for each packet.
+            def rank(name: str) -> tuple[bool, int]:
+                return not self._has_reads(name), -slot_bytes(self.size(name))
+
+            for name in sorted(self.packed, key=rank):
+                text = comment(f"{name}, {self.size(name)} bytes")
+                place = self.place(name).removeprefix("p->")
+                out.line(f"uint8_t {place}[{slot_bytes(self.size(name))}]; {text}")
+            out.line("_Alignas(16) struct kept m;")
+            self._emit_state(out)
+
+    def _emit_state(self, out: Emitter) -> None:
+        for name in self.state():
+            kind = "uint64_t" if name[0] in "vd" else "uint16_t" if name[0] == "o" else "uint8_t"
+            out.line(f"{kind} {name};")
+
+    def _declare(self, ref: FieldRef, out: Emitter) -> None:
+        width = self.program.field_type(ref).width
+        text = comment(f"{ref.header}.{ref.field} : {width}")
+        out.line(f"{declare(width, self.name(ref))}; {text}")
+
+    def _has_reads(self, header: str) -> bool:
+        fields = self.program.headers[header].type.fields
+        return any(self.usage.key(header, f.name) in self.usage.read for f in fields)
+
+    def zeroed_bytes(self) -> int:
+        """Leading bytes of `struct phv` that are zeroed for each packet, a multiple of 16."""
+        return (sum(slot_bytes(self.size(h)) for h in self.packed if self._has_reads(h)) + 15) // 16 * 16

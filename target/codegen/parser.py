@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser -> one C function: a label per state, gotos between them."""
+"""The parser -> one C function: a label per state, gotos between them. Extracting copies a header's bytes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from target.bmjson.node import JsonError
 from target.codegen.deparser import checksum_test
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.layout import Layout, ctype, limbs, walk
+from target.codegen.layout import Layout, limbs, slot_bytes
 from target.codegen.primitives import PrimitiveGen
+from target.codegen.usage import walk
 
 STATE_LIMIT = 4096
 """States that one packet may enter where the parser has a loop."""
@@ -67,7 +68,8 @@ class ParserGen:
 
     def emit(self) -> None:
         out = self.out
-        with out.block("static void run_parser(struct sw_state *st, struct sw_packet *pkt, struct phv *p)"):
+        state = "struct sw_state *st, struct sw_packet *pkt, struct phv *p, struct meta *m"
+        with out.block(f"PART void run_parser({state})"):
             out.line("const uint8_t *d = pkt->data;")
             out.line(f"uint32_t off = 0, error = {self._error('NoError')};")
             if self.loops:
@@ -75,8 +77,8 @@ class ParserGen:
             out.line("(void)d; (void)p;")
             init = self.program.parser.init_state
             out.line(f"goto {self.names[init] if init is not None else 'done'};")
-            for state in self.program.parser.states.values():
-                self._state(state)
+            for found in self.program.parser.states.values():
+                self._state(found)
             out.label("done")
             out.line("pkt->parsed = off;")
             no_error = self._error("NoError")
@@ -91,20 +93,19 @@ class ParserGen:
             width = self.program.field_type(ref).width
             if width < 32:
                 code = f"({code}) & {(1 << width) - 1}u"
-            self.out.line(f"{self.layout.field(ref)} = {code};")
+            self.prims._lines(self.prims.put(ref, f"({code})"))
 
     def _verify_checksums(self) -> None:
         checks = [c for c in self.program.checksums if c.verify]
         error = self.program.standard("standard_metadata.checksum_error")
         if not checks or error is None or not self.layout.is_live(error):
             return
-        place = self.layout.field(error)
-        self.out.line(f"{place} = 0;")
+        self.prims._lines(self.prims.put(error, "0"))
         for check in checks:
             with self.out.block():
-                calc, test = checksum_test(check, self.layout, self.out)
+                calc, test = checksum_test(check, self.layout, self.out, "parser")
                 code = self.gen.resize(self.gen.value(check.target), 1)
-                self.out.line(f"if ({test} && {calc} != {code}) {place} = 1;")
+                self.out.line(f"if ({test} && {calc} != {code}) {{ {' '.join(self.prims.put(error, '1'))} }}")
 
     def _state(self, state: ParseState) -> None:
         out = self.out
@@ -114,6 +115,8 @@ class ParserGen:
             if self.loops:
                 error = self._error("ParserTimeout")
                 out.line(f"if (++states > {STATE_LIMIT}) {{ error = {error}; goto done; }}")
+            if state.name in self.layout.plan.irregular:
+                out.line("m->moved = 1;")
             for op in state.ops:
                 with out.block():
                     self._op(op, state)
@@ -158,11 +161,11 @@ class ParserGen:
                 # Extracting an element by its index moves the cursor past it, as p4c expects of `next`.
                 stack = layout.stack_of[op.target]
                 position = self.program.stacks[stack].headers.index(op.target) + 1
-                cursor = f"p->s{layout.stack_index[stack]}_next"
+                cursor = layout.cursor(stack)
                 out.line(f"if ({cursor} < {position}) {cursor} = {position};")
             return
         stack_ = self.program.stacks[op.target]
-        cursor = f"p->s{layout.stack_index[op.target]}_next"
+        cursor = layout.cursor(op.target)
         size = stack_.type.width // 8
         error = self._error("StackOutOfBounds")
         out.line(f"if ({cursor} >= {len(stack_.headers)}) {{ error = {error}; goto done; }}")
@@ -175,18 +178,15 @@ class ParserGen:
         out.line(f"off += {size};")
 
     def _unpack(self, name: str) -> None:
-        """Mark valid, remember the place, load the live fields."""
+        """Mark valid, copy the bytes, remember the place."""
         out, layout = self.out, self.layout
-        out.line(f"{layout.valid(name)} = 1; {comment(name)}")
-        out.line(f"{layout.offset(name)} = (uint16_t)off;")
-        for ref in layout.live_fields(name):
-            width, bit, place = self.program.field_type(ref).width, layout.bit_offset(ref), layout.field(ref)
-            if width <= 64:
-                out.line(f"{place} = ({ctype(width)})sw_get_bits(d + off, {bit}, {width});")
-            elif width <= 128:
-                out.line(f"{place} = sw_get_bits128(d + off, {bit}, {width});")
-            else:
-                out.line(f"sw_get_wide({place}, d + off, {bit}, {width});")
+        out.line(f"{layout.set_valid(name)} {comment(name)}")
+        size = layout.size(name)
+        if size:
+            # Whole words: frames have readable slack behind them, headers have room.
+            out.line(f"memcpy({layout.place(name)}, d + off, {slot_bytes(size)});")
+        if layout.has_offset(name):
+            out.line(f"{layout.offset(name)} = (uint16_t)off;")
 
     # --- transitions
 
@@ -241,7 +241,7 @@ class ParserGen:
 
 
 def emit_parser(layout: Layout, out: Emitter) -> None:
-    """`static void run_parser(st, pkt, p)`."""
+    """`void run_parser(st, pkt, p, m)`."""
     for state in layout.program.parser.states.values():
         if any(t.vset is not None for t in state.transitions):
             raise JsonError(f"parser state {state.name!r}: value sets are not supported")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from target.bmjson.model import (
     Argument,
@@ -23,10 +24,12 @@ from target.bmjson.model import (
     Vector,
 )
 from target.bmjson.node import JsonError
+from target.codegen import fields
+from target.codegen.arrays import counter_name, register_name
 from target.codegen.emitter import Emitter, c_string, c_u64
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
-from target.codegen.layout import Layout, ctype, limbs
+from target.codegen.layout import Layout, ctype, limbs, slot_bytes
 
 _ARITHMETIC = {
     "add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
@@ -35,7 +38,7 @@ _ARITHMETIC = {
 
 
 class PrimitiveGen:
-    """Emits primitives into a function with `st`, `pkt`, `p` and `a` in scope."""
+    """Emits primitives into a function with `st`, `pkt`, `p`, `m` and `a` in scope."""
 
     def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...], where: str) -> None:
         self.layout = layout
@@ -43,7 +46,7 @@ class PrimitiveGen:
         self.out = out
         self.params = params
         self.where = where
-        """parser, ingress-or-egress ("control") or deparser: what may be called."""
+        """parser, ingress, egress or deparser: what may be called, and where metadata is."""
         self.gen = ExprGen(layout, out, params)
         self._table: dict[str, Callable[[Primitive], None]] = {
             "assign": self._assign,
@@ -137,30 +140,53 @@ class PrimitiveGen:
             if not fits and width % 64:
                 code = self.gen._wide_copy(code, n)
                 self.out.line(f"sw_wide_trunc({code}, {n}, {width}, 0);")
-            self._each_dest(dest, lambda place: f"sw_wide_copy({place}, {code}, {n});")
-            return
-        if not fits and width not in (8, 16, 32, 64, 128):
+        elif not fits and (width not in (8, 16, 32, 64, 128) or self._is_packed(dest)):
             code = f"({code} & {self.gen.const((1 << width) - 1, n)})"
-        self._each_dest(dest, lambda place: f"{place} = ({ctype(width)}){code};")
+        self._write(dest, width, code)
 
-    def _each_dest(self, dest: Expr, write: Callable[[str], str]) -> None:
-        """Emit the write for a plain destination, or a switch over the elements of a stack."""
+    def _is_packed(self, dest: Expr) -> bool:
+        """Whether the destination has neighbours within a word: where no C type cuts what is stored."""
         if isinstance(dest, FieldRef):
-            self.out.line(write(self.layout.field(dest)))
+            return not self.program.headers[dest.header].metadata
+        return not isinstance(dest, RegisterRef)
+
+    def put(self, ref: FieldRef, code: str) -> list[str]:
+        """Statements that write a field. `code`: a number without bits beyond its width, or an array."""
+        layout = self.layout
+        place, bit, width = layout.spot(ref)
+        if self.program.headers[ref.header].metadata:
+            if width > 128:
+                return [f"sw_wide_copy({layout.metadata(ref)}, {code}, {limbs(width)});"]
+            return [f"{layout.metadata(ref)} = ({ctype(width)}){code};"]
+        if width > 128:
+            lines = [f"sw_put_wide({place}, {bit}, {width}, {code});"]
+        elif width > 64:
+            lines = [f"sw_put_bits128({place}, {bit}, {width}, {code});"]
+        else:
+            lines = fields.store(place, bit, width, slot_bytes(layout.size(ref.header)), code)
+        return [*lines, layout.set_dirty(ref.header)]
+
+    def _write(self, dest: Expr, width: int, code: str) -> None:
+        """Write to a plain destination, or by a switch over the elements of a stack."""
+        n = limbs(width)
+        if isinstance(dest, FieldRef):
+            self._lines(self.put(dest, code))
         elif isinstance(dest, StackField):
             stack = self.program.stacks[dest.stack]
-            index = f"(uint64_t)p->s{self.layout.stack_index[dest.stack]}_next - 1"
-            self._switch(index, [write(self.layout.field(FieldRef(h, dest.field))) for h in stack.headers])
+            index = f"(uint64_t){self.layout.cursor(dest.stack)} - 1"
+            self._switch(index, [self.put(FieldRef(h, dest.field), code) for h in stack.headers])
         elif isinstance(dest, RegisterRef):
             register = self.program.registers[dest.array]
-            number = list(self.program.registers).index(dest.array)
+            cells = register_name(self.program, dest.array)
             i = self.gen.store(self.gen.exact_u64(dest.index), 1)
-            n = limbs(register.width)
             if n <= 2:
-                place = f"(({ctype(register.width)} *)st->registers[{number}])[{i}]"
+                write = f"{cells}[{i}] = ({ctype(width)}){code};"
             else:
-                place = f"((uint64_t *)st->registers[{number}] + {i} * {n})"
-            self.out.line(f"if ({i} < {register.size}u) {{ {write(place)} }}")
+                write = f"sw_wide_copy({cells} + {i} * {n}, {code}, {n});"
+            if self.gen.is_below(dest.index, register.size):
+                self.out.line(write)
+                return
+            self.out.line(f"if ({i} < {register.size}u) {{ {write} }}")
             self.out.line("else st->index_errors++;")
         else:
             assert isinstance(dest, Op) and isinstance(dest.right, Const)
@@ -168,23 +194,46 @@ class PrimitiveGen:
             assert header_type is not None
             field = header_type.fields[dest.right.value].name
             if isinstance(dest.left, HeaderRef):
-                self.out.line(write(self.layout.field(FieldRef(dest.left.name, field))))
+                self._lines(self.put(FieldRef(dest.left.name, field), code))
                 return
             assert isinstance(dest.left, Op) and isinstance(dest.left.left, StackRef)
             assert dest.left.right is not None
-            index = self.gen.exact_u64(dest.left.right)
             headers = self.program.stacks[dest.left.left.name].headers
-            self._switch(index, [write(self.layout.field(FieldRef(h, field))) for h in headers])
+            # The value is computed before the index, and once for all elements.
+            if n <= 2:
+                code = self.gen.store(code, n)
+            index = self.gen.exact_u64(dest.left.right)
+            self._switch(index, [self.put(FieldRef(h, field), code) for h in headers])
 
-    def _switch(self, index: str, bodies: list[str]) -> None:
+    def _lines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.out.line(line)
+
+    def _switch(self, index: str, bodies: list[list[str]]) -> None:
         with self.out.block(f"switch ({index})"):
             for i, body in enumerate(bodies):
-                self.out.line(f"case {i}: {body} break;")
+                self.out.line(f"case {i}: {' '.join(body)} break;")
             self.out.line("default: st->index_errors++;")
 
     def _assign(self, call: Primitive) -> None:
-        dest, source = self._args(call, 2)
-        self.store(self._expr(dest, call), self._expr(source, call))
+        dest, source = (self._expr(a, call) for a in self._args(call, 2))
+        if isinstance(dest, FieldRef) and isinstance(source, FieldRef) and self._copy_bytes(dest, source):
+            return
+        self.store(dest, source)
+
+    def _copy_bytes(self, dest: FieldRef, source: FieldRef) -> bool:
+        """Copy whole bytes from header to header; their order does not matter."""
+        layout, program = self.layout, self.program
+        if program.headers[dest.header].metadata or program.headers[source.header].metadata:
+            return False
+        if "$valid$" in (dest.field, source.field):
+            return False
+        (place, to, width), (origin, at, origin_width) = layout.spot(dest), layout.spot(source)
+        if origin_width != width or width % 8 or to % 8 or at % 8:
+            return False
+        self.out.line(f"memmove({place} + {to // 8}, {origin} + {at // 8}, {width // 8});")
+        self.out.line(layout.set_dirty(dest.header))
+        return True
 
     def _in_place(self, call: Primitive, op: str) -> None:
         dest, source = (self._expr(a, call) for a in self._args(call, 2))
@@ -220,16 +269,18 @@ class PrimitiveGen:
         header = self.program.headers[dest]
         if dest == source:
             return
-        if not header.metadata:
-            out.line(f"{layout.valid(dest)} = {layout.valid(source)};")
-            out.line(f"{layout.offset(dest)} = {layout.offset(source)};")
-        with out.block(f"if ({layout.valid(source)})"):
+        if header.metadata:
             for field in header.type.fields:
-                ref = FieldRef(dest, field.name)
-                if layout.is_live(ref) and layout.is_live(FieldRef(source, field.name)):
-                    place, code = layout.field(ref), layout.field(FieldRef(source, field.name))
-                    n = limbs(field.width)
-                    out.line(f"sw_wide_copy({place}, {code}, {n});" if n > 2 else f"{place} = {code};")
+                ref, origin = FieldRef(dest, field.name), FieldRef(source, field.name)
+                if layout.is_live(ref) and layout.is_live(origin):
+                    self._lines(self.put(ref, layout.metadata(origin)))
+            return
+        out.line("m->moved = 1;")
+        with out.block(f"if ({layout.valid(source)})"):
+            out.line(layout.set_valid(dest))
+            if layout.size(dest):
+                out.line(f"memcpy({layout.place(dest)}, {layout.place(source)}, {layout.size(dest)});")
+        out.line(f"else {layout.set_invalid(dest)}")
 
     def _assign_header(self, call: Primitive) -> None:
         dest, source = self._args(call, 2)
@@ -256,8 +307,7 @@ class PrimitiveGen:
             raise JsonError(f"{call.place}: stacks of different shape can't be assigned")
         for a, b in zip(to.headers, origin.headers, strict=True):
             self.copy_header(a, b)
-        index = self.layout.stack_index
-        self.out.line(f"p->s{index[dest]}_next = p->s{index[source]}_next;")
+        self.out.line(f"{self.layout.cursor(dest)} = {self.layout.cursor(source)};")
 
     def _add_header(self, call: Primitive) -> None:
         (arg,) = self._args(call, 1)
@@ -267,13 +317,11 @@ class PrimitiveGen:
             if header.metadata:
                 return
             with self.out.block(f"if (!{self.layout.valid(name)})"):
-                self.out.line(f"{self.layout.valid(name)} = 1;")
-                self.out.line(f"{self.layout.offset(name)} = SW_NO_OFFSET;")
-                for ref in self.layout.live_fields(name):
-                    n = limbs(self.program.field_type(ref).width)
-                    place = self.layout.field(ref)
-                    self.out.line(f"memset({place}, 0, {8 * n});" if n > 2 else f"{place} = 0;")
-                self.out.line(f"pkt->length += {header.type.width // 8};")
+                self.out.line(self.layout.set_valid(name))
+                self.out.line("m->moved = 1;")
+                size = self.layout.size(name)
+                self.out.line(f"memset({self.layout.place(name)}, 0, {slot_bytes(size)});")
+                self.out.line(f"pkt->length += {size};")
 
         self._each_header(arg, call, body)
 
@@ -285,7 +333,8 @@ class PrimitiveGen:
             if header.metadata:
                 return
             with self.out.block(f"if ({self.layout.valid(name)})"):
-                self.out.line(f"{self.layout.valid(name)} = 0;")
+                self.out.line(self.layout.set_invalid(name))
+                self.out.line("m->moved = 1;")
                 self.out.line(f"pkt->length -= {header.type.width // 8};")
 
         self._each_header(arg, call, body)
@@ -297,13 +346,18 @@ class PrimitiveGen:
             raise JsonError(f"{call.place}: {call.op!r} needs a constant count")
         return stack, list(self.program.stacks[stack].headers), count_arg.value
 
+    def _drop_elements(self, headers: list[str]) -> None:
+        if headers:
+            self.out.line("m->moved = 1;")
+        for name in headers:
+            self.out.line(self.layout.set_invalid(name))
+
     def _push(self, call: Primitive) -> None:
         stack, headers, count = self._shift_stack(call)
         for i in reversed(range(count, len(headers))):
             self.copy_header(headers[i], headers[i - count])
-        for name in headers[:count]:
-            self.out.line(f"{self.layout.valid(name)} = 0;")
-        cursor = f"p->s{self.layout.stack_index[stack]}_next"
+        self._drop_elements(headers[:count])
+        cursor = self.layout.cursor(stack)
         size = len(headers)
         self.out.line(f"{cursor} = (uint8_t)({cursor} + {min(count, size)} > {size} ? {size} : "
                       f"{cursor} + {min(count, size)});")  # fmt: skip
@@ -313,9 +367,8 @@ class PrimitiveGen:
         keep = max(0, len(headers) - count)
         for i in range(keep):
             self.copy_header(headers[i], headers[i + count])
-        for name in headers[keep:]:
-            self.out.line(f"{self.layout.valid(name)} = 0;")
-        cursor = f"p->s{self.layout.stack_index[stack]}_next"
+        self._drop_elements(headers[keep:])
+        cursor = self.layout.cursor(stack)
         self.out.line(f"{cursor} = (uint8_t)({cursor} > {count} ? {cursor} - {count} : 0);")
 
     # --- v1model
@@ -326,10 +379,10 @@ class PrimitiveGen:
         spec = self.program.standard("standard_metadata.egress_spec")
         assert spec is not None
         width = self.program.field_type(spec).width
-        self.out.line(f"{self.layout.field(spec)} = ({ctype(width)})(st->drop_port & {(1 << width) - 1}u);")
+        self._lines(self.put(spec, f"(st->drop_port & {(1 << width) - 1}u)"))
         group = self.program.standard("intrinsic_metadata.mcast_grp")
         if group is not None:
-            self.out.line(f"{self.layout.field(group)} = 0;")
+            self._lines(self.put(group, "0"))
 
     def _exit(self, call: Primitive) -> None:
         self._args(call, 0)
@@ -341,11 +394,22 @@ class PrimitiveGen:
         counter = self.program.counters[name]
         if counter.direct_table is not None:
             raise JsonError(f"{call.place}: {name!r} is a direct counter and counts by itself")
-        number = list(self.program.counters).index(name)
-        i = self.gen.store(self.gen.exact_u64(self._expr(index_arg, call)), 1)
-        with self.out.block(f"if ({i} < {counter.size}u)"):
-            self.out.line(f"st->counters[{number}][{i}].packets++;")
-            self.out.line(f"st->counters[{number}][{i}].bytes += pkt->ingress_len;")
+        cells = counter_name(self.program, name)
+        index = self._expr(index_arg, call)
+        i = self.gen.store(self.gen.exact_u64(index), 1)
+        with self._checked(i, index, counter.size):
+            self.out.line(f"{cells}[{i}].packets++;")
+            self.out.line(f"{cells}[{i}].bytes += pkt->ingress_len;")
+
+    @contextmanager
+    def _checked(self, name: str, index: Expr, size: int) -> Iterator[None]:
+        """A block that is entered with an index within an array; another one is counted."""
+        if self.gen.is_below(index, size):
+            with self.out.block():
+                yield
+            return
+        with self.out.block(f"if ({name} < {size}u)"):
+            yield
         self.out.line("else st->index_errors++;")
 
     def _register_read(self, call: Primitive) -> None:
@@ -355,17 +419,17 @@ class PrimitiveGen:
             return
         name = self._object(array_arg, "register_array", call)
         register = self.program.registers[name]
-        number = list(self.program.registers).index(name)
-        i = self.gen.store(self.gen.exact_u64(self._expr(index_arg, call)), 1)
+        cells = register_name(self.program, name)
+        index = self._expr(index_arg, call)
+        i = self.gen.store(self.gen.exact_u64(index), 1)
         n = limbs(register.width)
-        with self.out.block(f"if ({i} < {register.size}u)"):
+        with self._checked(i, index, register.size):
             if n > 2:
-                code = f"((uint64_t *)st->registers[{number}] + {i} * {n})"
+                code = f"({cells} + {i} * {n})"
             else:
-                code = f"(({ctype(register.width)} *)st->registers[{number}])[{i}]"
+                code = f"{cells}[{i}]"
                 code = f"(uint64_t){code}" if n == 1 else code
             self.store_value(dest, Value(code, n, 0, (1 << register.width) - 1, True))
-        self.out.line("else st->index_errors++;")
 
     def _register_write(self, call: Primitive) -> None:
         array_arg, index_arg, value_arg = self._args(call, 3)
@@ -374,10 +438,10 @@ class PrimitiveGen:
 
     def _hash(self, call: Primitive) -> None:
         dest_arg, base_arg, calc_arg, size_arg = self._args(call, 4)
-        calc = calc_name(self.program, self._object(calc_arg, "calculation", call))
+        calc = calc_name(self.program, self._object(calc_arg, "calculation", call), self.where)
         size = self._expr(size_arg, call)
         base = self.gen.number(self._expr(base_arg, call))
-        value = self.gen.store(f"{calc}(st, pkt, p)", 1)
+        value = self.gen.store(f"{calc}(st, pkt, p, m)", 1)
         if isinstance(size, Const):
             # simple_switch takes a size of 0 as 1.
             low = size.value & (2**64 - 1) or 1
@@ -399,7 +463,7 @@ class PrimitiveGen:
             self._store_u64(dest, f"sw_random_range(st, {low}, {high})")
 
     def _control_only(self, call: Primitive) -> None:
-        if self.where != "control":
+        if self.where not in ("ingress", "egress"):
             raise JsonError(f"{call.place}: {call.op!r} can't be called from the {self.where}")
 
     def _list_id(self, arg: Argument, call: Primitive) -> int:

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from target.bmjson.model import Action, FieldList, Pipeline, Program
+from target.bmjson.model import Action, FieldList, FieldRef, ObjectRef, Pipeline, Primitive, Program
 from target.bmjson.node import JsonError
 from target.codegen.actions import emit_action
-from target.codegen.control import ControlGen, TableLayout, is_fixed, table_layout
+from target.codegen.arrays import counter_offsets, emit_arrays, register_bytes, register_offsets
+from target.codegen.control import ControlGen, TableLayout, is_fixed, table_actions, table_layout
 from target.codegen.deparser import emit_deparser, max_header_bytes
 from target.codegen.emitter import Emitter
-from target.codegen.hashing import emit_calculation
-from target.codegen.layout import Layout, ctype, limbs
+from target.codegen.fields import load, store
+from target.codegen.hashing import check_calculation, emit_calculation
+from target.codegen.layout import Layout, ctype, limbs, slot_bytes
+from target.codegen.liveness import Fields
 from target.codegen.parser import emit_parser
+from target.codegen.usage import walk
 
 _HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -21,10 +26,13 @@ _HEAD = """\
 #include "sw_hash.h"
 #include "sw_payload.h"
 #include "sw_program.h"
-
-#define SW_NO_OFFSET 0xffffu
-#define SW_SLACK 16
 """
+
+# A small program becomes one function per hook, in which metadata are registers.
+_INLINE = "#define PART SW_INLINE"
+_SEPARATE = "#define PART static __attribute__((unused))"
+_INLINE_LIMIT = 20_000
+"""Expressions in all actions, each as often as it is called, up to which they are inlined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,10 @@ class Generated:
     counters: dict[str, int]
 
 
-def register_bytes(width: int) -> int:
-    """Bytes of one register cell in memory."""
-    for size in (1, 2, 4, 8, 16):
-        if width <= 8 * size:
-            return size
-    return 8 * limbs(width)
-
-
 def generate(program: Program) -> Generated:
     """Raises JsonError for what the generator does not support."""
+    for calc in program.calculations.values():
+        check_calculation(calc)
     layout = Layout(program)
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
@@ -56,39 +58,78 @@ def generate(program: Program) -> Generated:
     for line in _HEAD.splitlines():
         out.line(line)
     out.line()
-    layout.emit_struct(out)
+    layout.emit_structs(out)
+    out.line()
+    out.line(_INLINE if _weight(program) <= _INLINE_LIMIT else _SEPARATE)
     out.line()
     _emit_table_info(tables, out)
-    for calc in program.calculations.values():
-        emit_calculation(calc, layout, out)
-    for action in _used_actions(program):
-        emit_action(action, layout, out)
+    emit_arrays(program, out)
+    egress = layout.view(layout.into_egress - layout.written_in_egress - _set_for_egress(program))
+    views = {"parser": layout, "ingress": layout, "egress": egress, "deparser": egress}
+    for where, names in _calculations(program).items():
+        for name in names:
+            emit_calculation(program.calculations[name], views[where], out, where)
+    for pipeline in (program.ingress, program.egress):
+        for action in _used_actions(program, pipeline):
+            emit_action(action, views[pipeline.name], out, pipeline.name)
     emit_parser(layout, out)
-    control = ControlGen(layout, tables, out)
-    control.emit(program.ingress)
-    control.emit(program.egress)
-    emit_deparser(layout, out)
-    _Entry(layout, out).emit()
+    for pipeline in (program.ingress, program.egress):
+        ControlGen(views[pipeline.name], tables, out).emit(pipeline)
+    emit_deparser(views["deparser"], out)
+    _Entry(layout, egress, out).emit()
     counters = {c.name: i for i, c in enumerate(program.counters.values()) if c.direct_table is None}
     _emit_descriptor(program, tables, layout, out)
     return Generated(out.text(), tables, {r: i for i, r in enumerate(program.registers)}, counters)
 
 
-def _used_actions(program: Program) -> list[Action]:
-    used: set[int] = set()
+def _calculations(program: Program) -> dict[str, list[str]]:
+    """Which part of the program calls which calculations."""
+    found: dict[str, list[str]] = {}
+
+    def add(where: str, name: str) -> None:
+        if name not in found.setdefault(where, []):
+            found[where].append(name)
+
+    def calls(where: str, primitives: Iterable[Primitive]) -> None:
+        for call in primitives:
+            for arg in call.args:
+                if isinstance(arg, ObjectRef) and arg.kind == "calculation":
+                    add(where, arg.name)
+
     for pipeline in (program.ingress, program.egress):
-        used |= _pipeline_actions(pipeline)
-    return [a for a in program.actions.values() if a.id in used and a.primitives]
+        for action in _used_actions(program, pipeline):
+            calls(pipeline.name, action.primitives)
+    for state in program.parser.states.values():
+        calls("parser", (op for op in state.ops if isinstance(op, Primitive)))
+    calls("deparser", program.deparser_primitives)
+    for check in program.checksums:
+        if check.verify:
+            add("parser", check.calculation)
+        if check.update:
+            add("deparser", check.calculation)
+    return found
 
 
-def _pipeline_actions(pipeline: Pipeline) -> set[int]:
+def _weight(program: Program) -> int:
+    """Expressions of all actions, each as often as a table may call it."""
+    sizes = {i: sum(_size(call) for call in a.primitives) for i, a in program.actions.items()}
+    total = 0
+    for pipeline in (program.ingress, program.egress):
+        total += sum(sizes[call.action_id] for call in pipeline.action_calls.values())
+        total += sum(sizes[i] for table in pipeline.tables.values() for i in table_actions(table))
+        total += sum(1 for cond in pipeline.conditionals.values() for _ in walk(cond.condition))
+    return total
+
+
+def _size(call: Primitive) -> int:
+    return sum(1 for arg in call.args for _ in walk(arg))
+
+
+def _used_actions(program: Program, pipeline: Pipeline) -> list[Action]:
     used = {call.action_id for call in pipeline.action_calls.values()}
     for table in pipeline.tables.values():
-        if is_fixed(table) and table.default is not None:
-            used.add(table.default[0])
-        else:
-            used.update(table.action_ids)
-    return used
+        used.update(table_actions(table))
+    return [a for a in program.actions.values() if a.id in used and a.primitives]
 
 
 def _emit_table_info(tables: dict[str, TableLayout], out: Emitter) -> None:
@@ -100,75 +141,136 @@ def _emit_table_info(tables: dict[str, TableLayout], out: Emitter) -> None:
     with out.block("static const struct sw_table_info table_info[] =", ";"):
         for t in keyed:
             ranges = f"ranges_{t.index}" if t.ranges else "NULL"
-            out.line(f"{{{t.words}, {t.match}, {len(t.ranges)}, {ranges}}},")
-        out.line("{0, 0, 0, NULL},")
+            out.line(f"{{{t.words}, {t.match}, {len(t.ranges)}, {ranges}, {t.direct_bits}}},")
+        out.line("{0, 0, 0, NULL, 0},")
     out.line()
 
 
-class _Entry:
-    """The functions that the engine calls."""
+# Standard metadata that each egress starts with: the field, its value in C.
+_EGRESS_STARTS = {
+    "standard_metadata.instance_type": "pkt->instance_type",
+    "standard_metadata.egress_port": "pkt->egress_port",
+    "standard_metadata.egress_spec": "st->drop_port + 1",
+    "standard_metadata.packet_length": "pkt->length",
+    "intrinsic_metadata.egress_global_timestamp": "st->now_ns / 1000",
+    "queueing_metadata.enq_timestamp": "pkt->enq_ns / 1000",
+    "queueing_metadata.enq_qdepth": "pkt->enq_depth",
+    "queueing_metadata.deq_timedelta": "st->now_ns / 1000 - pkt->enq_ns / 1000",
+    "queueing_metadata.deq_qdepth": "pkt->deq_depth",
+    "queueing_metadata.qid": "pkt->priority",
+}
+_EGRESS_RID = "intrinsic_metadata.egress_rid"
 
-    def __init__(self, layout: Layout, out: Emitter) -> None:
+
+def _set_for_egress(program: Program) -> Fields:
+    refs = [program.standard(name) for name in (*_EGRESS_STARTS, _EGRESS_RID)]
+    return frozenset((ref.header, ref.field) for ref in refs if ref is not None)
+
+
+class _Entry:
+    """The functions that the engine calls. `egress`: the view of egress and deparser."""
+
+    def __init__(self, layout: Layout, egress: Layout, out: Emitter) -> None:
         self.layout = layout
+        self.egress = egress
         self.program = layout.program
         self.out = out
 
     def emit(self) -> None:
-        self._receive()
-        self._parse()
+        self._ingress()
+        if self.layout.clones_ingress:
+            self._parse()
         self._preserve()
         self._egress()
+        self._deparse()
 
-    def _set(self, name: str, code: str) -> None:
+    def _set(self, name: str, code: str, layout: Layout) -> None:
         ref = self.program.standard(name)
-        if ref is None or not self.layout.is_live(ref):
+        if ref is None or not layout.is_live(ref):
             return
         width = self.program.field_type(ref).width
         if width > 64:
             raise JsonError(f"the field {name} is {width} bits wide, at most 64 are supported")
         mask = f" & UINT64_C({(1 << width) - 1:#x})" if width < 64 else ""
-        self.out.line(f"{self.layout.field(ref)} = ({ctype(width)})(({code}){mask});")
+        self.out.line(f"{layout.metadata(ref)} = ({ctype(width)})(({code}){mask});")
 
-    def _get(self, name: str) -> str:
+    def _get(self, name: str, layout: Layout) -> str:
         ref = self.program.standard(name)
-        return "0" if ref is None or not self.layout.is_live(ref) else self.layout.field(ref)
+        return "0" if ref is None or not layout.is_live(ref) else layout.metadata(ref)
 
-    def _receive(self) -> None:
-        out = self.out
-        with out.block("static void ingress(struct sw_state *st, struct sw_packet *pkt, struct phv *p)"):
+    def _keep(self, fields: Fields, layout: Layout, state: bool = True) -> None:
+        """`struct meta` -> `struct phv`."""
+        names = layout.state() if state else []
+        self._moves([(f"p->{n}", f"m->{n}") for n in names])
+        kept = layout.kept_fields(fields)
+        self._moves([(f"p->m.{layout.name(r)}", layout.metadata(r)) for r in kept])
+
+    def _load(self, fields: Fields, layout: Layout) -> None:
+        """`struct phv` -> `struct meta`."""
+        self._moves([(f"m->{n}", f"p->{n}") for n in layout.state()])
+        kept = layout.kept_fields(fields)
+        self._moves([(layout.metadata(r), f"p->m.{layout.name(r)}") for r in kept])
+
+    def _moves(self, moves: list[tuple[str, str]]) -> None:
+        for to, origin in moves:
+            self.out.line(f"{to} = {origin};")
+
+    def _start(self) -> None:
+        self.out.line("struct phv *p = (struct phv *)pkt->phv;")
+        self.out.line("struct meta meta = {0}, *m = &meta;")
+
+    def _zero(self) -> None:
+        if self.layout.zeroed_bytes():
+            self.out.line(f"sw_zero(p, {self.layout.zeroed_bytes()});")
+        if self.layout.wide:
+            self.out.line("memset(&p->m, 0, sizeof p->m);")
+
+    def _ingress(self) -> None:
+        out, layout = self.out, self.layout
+        again = layout.reenters
+        if again:
+            head = "static void ingress(struct sw_state *st, struct sw_packet *pkt, int fresh)"
+        else:
+            head = "static void on_receive(struct sw_state *st, struct sw_packet *pkt)"
+        with out.block(head):
+            self._start()
+            if again:
+                with out.block("if (fresh)"):
+                    self._receive()
+                with out.block("else"):
+                    # What `preserve` left.
+                    self._load(layout.preserved, layout)
+            else:
+                self._receive()
+            self._set("standard_metadata.packet_length", "pkt->len", layout)
             out.line("pkt->clone_session = 0; pkt->clone_list = 0; pkt->resubmit_list = 0;")
             out.line("pkt->recirculate_list = 0; pkt->digest_list = 0; pkt->exit = 0;")
-            out.line("run_parser(st, pkt, p);")
-            out.line("run_ingress(st, pkt, p);")
-            out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec')};")
-            out.line(f"pkt->mcast_grp = {self._get('intrinsic_metadata.mcast_grp')};")
-            self._take_priority()
+            out.line("run_parser(st, pkt, p, m);")
+            out.line("run_ingress(st, pkt, p, m);")
+            out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec', layout)};")
+            out.line(f"pkt->mcast_grp = {self._get('intrinsic_metadata.mcast_grp', layout)};")
+            out.line(f"pkt->priority = (uint8_t)({self._get('intrinsic_metadata.priority', layout)});")
+            self._keep(layout.kept, layout)
         out.line()
-        with out.block("static void on_receive(struct sw_state *st, struct sw_packet *pkt)"):
-            out.line("struct phv *p = (struct phv *)pkt->phv;")
-            out.line("memset(p, 0, sizeof *p);")
-            self._set("standard_metadata.ingress_port", "pkt->ingress_port")
-            self._set("standard_metadata.packet_length", "pkt->len")
-            self._set("intrinsic_metadata.ingress_global_timestamp", "pkt->rx_ns / 1000")
-            out.line("ingress(st, pkt, p);")
-        out.line()
-        with out.block("static void on_reenter(struct sw_state *st, struct sw_packet *pkt)"):
-            out.line("struct phv *p = (struct phv *)pkt->phv;")
-            self._set("standard_metadata.packet_length", "pkt->len")
-            out.line("ingress(st, pkt, p);")
-        out.line()
+        if again:
+            for name, fresh in (("receive", 1), ("reenter", 0)):
+                with out.block(f"static void on_{name}(struct sw_state *st, struct sw_packet *pkt)"):
+                    out.line(f"ingress(st, pkt, {fresh});")
+                out.line()
 
-    def _take_priority(self) -> None:
-        code = self._get("intrinsic_metadata.priority")
-        self.out.line(f"pkt->priority = (uint8_t)({code});")
+    def _receive(self) -> None:
+        self._zero()
+        self._set("standard_metadata.ingress_port", "pkt->ingress_port", self.layout)
+        self._set("intrinsic_metadata.ingress_global_timestamp", "pkt->rx_ns / 1000", self.layout)
 
     def _parse(self) -> None:
-        out = self.out
+        out, layout = self.out, self.layout
         with out.block("static void on_parse(struct sw_state *st, struct sw_packet *pkt)"):
-            out.line("struct phv *p = (struct phv *)pkt->phv;")
-            out.line("memset(p, 0, sizeof *p);")
-            self._set("standard_metadata.ingress_port", "pkt->ingress_port")
-            out.line("run_parser(st, pkt, p);")
+            self._start()
+            self._zero()
+            self._set("standard_metadata.ingress_port", "pkt->ingress_port", layout)
+            out.line("run_parser(st, pkt, p, m);")
+            self._keep(layout.kept, layout)
         out.line()
 
     def _preserve(self) -> None:
@@ -187,56 +289,91 @@ class _Entry:
                     with out.block(f"case {fields.id}:", " break;"):
                         self._copy_list(fields)
                 out.line("default: break;")
-            self._set("standard_metadata.instance_type", "instance_type")
+            kind = self.program.standard("standard_metadata.instance_type")
+            if kind is not None and self.layout.is_kept(kind):
+                width = self.program.field_type(kind).width
+                name = self.layout.name(kind)
+                out.line(f"p->m.{name} = ({ctype(width)})(instance_type & {(1 << min(width, 32)) - 1}u);")
             out.line("(void)instance_type;")
-            out.line("struct sw_packet *pkt = to;")
-            self._take_priority()
+            priority = self.program.standard("intrinsic_metadata.priority")
+            kept = priority is not None and self.layout.is_kept(priority)
+            value = f"p->m.{self.layout.name(priority)}" if priority is not None and kept else "0"
+            out.line(f"to->priority = (uint8_t)({value});")
         out.line()
 
     def _copy_list(self, fields: FieldList) -> None:
+        layout = self.layout
         for ref in fields.fields:
-            if ref.field == "$valid$" or not self.layout.is_live(ref):
+            if ref.field == "$valid$":
                 continue
-            place = self.layout.field(ref)
-            source = "q->" + place.removeprefix("p->")
-            n = limbs(self.program.field_type(ref).width)
-            self.out.line(f"sw_wide_copy({place}, {source}, {n});" if n > 2 else f"{place} = {source};")
+            if not self.program.headers[ref.header].metadata:
+                self._copy_field(ref)
+            elif layout.is_kept(ref):
+                name = layout.name(ref)
+                n = limbs(self.program.field_type(ref).width)
+                wide = f"sw_wide_copy(p->m.{name}, q->m.{name}, {n});"
+                self.out.line(wide if n > 2 else f"p->m.{name} = q->m.{name};")
+
+    def _copy_field(self, ref: FieldRef) -> None:
+        """A header's field from `q` to `p`."""
+        layout = self.layout
+        place, bit, width = layout.spot(ref)
+        origin = "q" + place.removeprefix("p")
+        if width > 64:
+            n = limbs(width)
+            name = self.out.fresh()
+            self.out.line(f"uint64_t {name}[{n}];")
+            self.out.line(f"sw_get_wide({name}, {origin}, {bit}, {width});")
+            self.out.line(f"sw_put_wide({place}, {bit}, {width}, {name});")
+        else:
+            slot = slot_bytes(layout.size(ref.header))
+            for line in store(place, bit, width, slot, load(origin, bit, width, slot)):
+                self.out.line(line)
+        self.out.line(layout.set_dirty(ref.header).replace("m->", "p->"))
 
     def _egress(self) -> None:
-        out = self.out
+        out, layout = self.out, self.egress
         with out.block("static void on_egress(struct sw_state *st, struct sw_packet *pkt)"):
-            out.line("struct phv *p = (struct phv *)pkt->phv;")
+            self._start()
+            self._load(layout.into_egress, layout)
             out.line("pkt->clone_session = 0; pkt->clone_list = 0; pkt->recirculate_list = 0; pkt->exit = 0;")
-            self._set("standard_metadata.instance_type", "pkt->instance_type")
-            self._set("standard_metadata.egress_port", "pkt->egress_port")
-            self._set("standard_metadata.egress_spec", "st->drop_port + 1")
-            self._set("standard_metadata.packet_length", "pkt->length")
-            rid = self.program.standard("intrinsic_metadata.egress_rid")
-            if rid is not None and self.layout.is_live(rid):
+            for name, code in _EGRESS_STARTS.items():
+                self._set(name, code, layout)
+            rid = self.program.standard(_EGRESS_RID)
+            if rid is not None and layout.is_live(rid):
                 with out.block("if (pkt->replica)"):
-                    self._set("intrinsic_metadata.egress_rid", "pkt->rid")
-            self._set("intrinsic_metadata.egress_global_timestamp", "st->now_ns / 1000")
-            self._set("queueing_metadata.enq_timestamp", "pkt->enq_ns / 1000")
-            self._set("queueing_metadata.enq_qdepth", "pkt->enq_depth")
-            self._set("queueing_metadata.deq_timedelta", "st->now_ns / 1000 - pkt->enq_ns / 1000")
-            self._set("queueing_metadata.deq_qdepth", "pkt->deq_depth")
-            self._set("queueing_metadata.qid", "pkt->priority")
-            out.line("run_egress(st, pkt, p);")
-            out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec')};")
+                    self._set(_EGRESS_RID, "pkt->rid", layout)
+            out.line("run_egress(st, pkt, p, m);")
+            out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec', layout)};")
+            self._keep(layout.into_deparser | layout.listed, layout)
         out.line()
+
+    def _deparse(self) -> None:
+        with self.out.block("static int on_deparse(struct sw_state *st, struct sw_packet *pkt)"):
+            self._start()
+            self._load(self.egress.into_deparser, self.egress)
+            if self.program.deparser_primitives and self.egress.listed:
+                self.out.line("const int result = run_deparser(st, pkt, p, m);")
+                self._keep(self.egress.listed, self.egress, False)
+                self.out.line("return result;")
+            else:
+                self.out.line("return run_deparser(st, pkt, p, m);")
+        self.out.line()
 
 
 def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: Layout, out: Emitter) -> None:
     registers = list(program.registers.values())
     counters = list(program.counters.values())
 
-    def numbers(name: str, values: list[int]) -> None:
-        text = ", ".join(f"{v}u" for v in [*values, 0])
-        out.line(f"static const uint32_t {name}[] = {{{text}}};")
+    def numbers(name: str, values: list[int], width: int = 32) -> None:
+        text = ", ".join(f"UINT{width}_C({v})" for v in values)
+        out.line(f"static const uint{width}_t {name}[] = {{{text}}};")
 
-    numbers("register_sizes", [r.size for r in registers])
-    numbers("register_bytes", [register_bytes(r.width) for r in registers])
-    numbers("counter_sizes", [c.size for c in counters])
+    numbers("register_sizes", [*(r.size for r in registers), 0])
+    numbers("register_bytes", [*(register_bytes(r.width) for r in registers), 0])
+    numbers("register_offsets", register_offsets(program), 64)
+    numbers("counter_sizes", [*(c.size for c in counters), 0])
+    numbers("counter_offsets", counter_offsets(program))
     out.line()
     with out.block('__attribute__((visibility("default"))) const struct sw_program sw_program =', ";"):
         out.line(".abi = SW_ABI,")
@@ -248,7 +385,11 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
         out.line(".tables = table_info,")
         out.line(".register_sizes = register_sizes,")
         out.line(".register_bytes = register_bytes,")
+        out.line(".register_offsets = register_offsets,")
         out.line(".counter_sizes = counter_sizes,")
-        for hook in ("receive", "reenter", "parse", "preserve", "egress"):
+        out.line(".counter_offsets = counter_offsets,")
+        out.line(".receive = on_receive,")
+        out.line(f".reenter = {'on_reenter' if layout.reenters else 'NULL'},")
+        out.line(f".parse = {'on_parse' if layout.clones_ingress else 'NULL'},")
+        for hook in ("preserve", "egress", "deparse"):
             out.line(f".{hook} = on_{hook},")
-        out.line(".deparse = run_deparser,")

@@ -89,6 +89,7 @@ struct sw_pipeline {
 };
 
 void sw_pipeline_free(struct sw_pipeline *pipeline);
+int sw_table_init(struct sw_table *table, const struct sw_table_info *info);
 void sw_table_clear(struct sw_table *table);
 
 /* --- devices --- */

@@ -21,20 +21,13 @@ static bool state_init(struct sw_pipeline *pl)
     struct sw_state *st = &pl->state;
     pl->tables = calloc(prog->table_count + 1, sizeof *pl->tables);
     pl->orders = calloc(prog->table_count + 1, sizeof *pl->orders);
-    st->registers = calloc(prog->register_count + 1, sizeof *st->registers);
-    st->counters = calloc(prog->counter_count + 1, sizeof *st->counters);
-    if (!pl->tables || !pl->orders || !st->registers || !st->counters)
+    st->cells = calloc(1, prog->register_offsets[prog->register_count] + 1);
+    st->counters = calloc((size_t)prog->counter_offsets[prog->counter_count] + 1, sizeof *st->counters);
+    if (!pl->tables || !pl->orders || !st->cells || !st->counters)
         return false;
-    for (uint32_t i = 0; i < prog->register_count; i++) {
-        st->registers[i] = calloc((size_t)prog->register_sizes[i] + 1, prog->register_bytes[i]);
-        if (!st->registers[i])
+    for (uint32_t i = 0; i < prog->table_count; i++)
+        if (sw_table_init(&pl->tables[i], &prog->tables[i]) != SW_OK)
             return false;
-    }
-    for (uint32_t i = 0; i < prog->counter_count; i++) {
-        st->counters[i] = calloc((size_t)prog->counter_sizes[i] + 1, sizeof **st->counters);
-        if (!st->counters[i])
-            return false;
-    }
     st->tables = pl->tables;
     st->constants = &pl->device->engine->constants;
     st->drop_port = pl->device->config.drop_port;
@@ -64,6 +57,7 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
         return SW_E_INVALID;
     }
     uint32_t headroom = pl->program->max_header_bytes > MIN_HEADROOM ? pl->program->max_header_bytes : MIN_HEADROOM;
+<<<<<<< Updated upstream
     sw_lock(engine);
     pl->pool = sw_pool_create(&engine->stores, pl->program->phv_bytes, headroom, device->config.buffer_bytes);
     sw_unlock(engine);
@@ -75,6 +69,10 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
             pl->tables[i].miss->action = SW_NO_ACTION;
     }
     if (!ok) {
+=======
+    pl->pool = sw_pool_create(pl->program->phv_bytes, headroom, device->config.buffer_bytes);
+    if (!pl->pool || !state_init(pl)) {
+>>>>>>> Stashed changes
         sw_pipeline_free(pl);
         return SW_E_MEMORY;
     }
@@ -90,13 +88,9 @@ void sw_pipeline_free(struct sw_pipeline *pl)
 {
     for (uint32_t i = 0; pl->tables && i < pl->program->table_count; i++)
         sw_table_clear(&pl->tables[i]);
-    for (uint32_t i = 0; pl->state.registers && i < pl->program->register_count; i++)
-        free(pl->state.registers[i]);
-    for (uint32_t i = 0; pl->state.counters && i < pl->program->counter_count; i++)
-        free(pl->state.counters[i]);
     free(pl->tables);
     free(pl->orders);
-    free(pl->state.registers);
+    free(pl->state.cells);
     free(pl->state.counters);
     if (pl->pool) { /* its store is shared */
         sw_lock(pl->device->engine);
@@ -161,7 +155,7 @@ static int counter_cell(sw_pipeline *pl, uint32_t counter, uint32_t index, struc
         return SW_E_NOT_FOUND;
     if (index >= pl->program->counter_sizes[counter])
         return SW_E_INVALID;
-    *cell = &pl->state.counters[counter][index];
+    *cell = &pl->state.counters[pl->program->counter_offsets[counter] + index];
     return SW_OK;
 }
 
@@ -200,7 +194,7 @@ static int register_cells(sw_pipeline *pl, uint32_t reg, uint32_t index, uint32_
     if (index > size || count > size - index)
         return SW_E_INVALID;
     *bytes = pl->program->register_bytes[reg];
-    *cells = (uint8_t *)pl->state.registers[reg] + index * *bytes;
+    *cells = pl->state.cells + pl->program->register_offsets[reg] + index * *bytes;
     return SW_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "sw_table.h"
 #include "sw_wide.h"
 
-#define SW_ABI 1
+#define SW_ABI 2
 #define SW_CLONE_VALID 0x8000u
 #define SW_NO_TRUNCATE UINT32_MAX
 
@@ -74,8 +74,8 @@ struct sw_constants {
 struct sw_state {
     const struct sw_constants *constants;
     struct sw_table *tables;
-    void **registers;
-    struct sw_counter **counters;
+    uint8_t *cells;               /* of all registers */
+    struct sw_counter *counters;
     uint64_t now_ns;          /* program time: since the device started */
     uint64_t random;          /* state of the pseudo-random generator */
     uint32_t drop_port;
@@ -94,7 +94,9 @@ struct sw_program {
     const struct sw_table_info *tables;
     const uint32_t *register_sizes;  /* elements */
     const uint32_t *register_bytes;  /* bytes of one element in memory */
+    const uint64_t *register_offsets; /* of the first element, in bytes; behind the last register: all of them */
     const uint32_t *counter_sizes;
+    const uint32_t *counter_offsets;  /* of the first counter; behind the last array: all of them */
     /* A packet as it came from a port: reset, parse, verify, ingress. Reads data, len, ingress_port, rx_ns. */
     void (*receive)(struct sw_state *st, struct sw_packet *pkt);
     /* The same without the reset, after `preserve`: a resubmitted or recirculated packet. */

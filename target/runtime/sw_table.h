@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Match tables. A key is an array of 64-bit words. Entries that share a mask form a group with a hash table of its
  * own: an exact table has one group, an lpm table one per prefix length, a ternary table one per mask (tuple space
- * search). Groups are sorted by their best priority, so that a search ends early. */
+ * search). Groups are sorted by their best priority, so that a search ends early. An exact table with a short key
+ * also has an array that the key is the index of. */
 #ifndef SW_TABLE_H
 #define SW_TABLE_H
 
@@ -20,6 +21,7 @@ struct sw_table_info {
     uint32_t match; /* enum sw_match */
     uint32_t range_count;
     const struct sw_range_field *ranges;
+    uint32_t direct_bits; /* width of a key that is used as an index, 0: it is not */
 };
 
 struct sw_entry {
@@ -28,15 +30,14 @@ struct sw_entry {
     int32_t priority;        /* the larger wins; among equals the older (smaller order) */
     uint64_t order;
     struct sw_entry *chain;  /* next entry with the same masked key, in falling precedence */
-    const uint64_t *args;
     const uint64_t *ranges;  /* low, high for each range field */
-    uint64_t key[];
+    uint64_t key[];          /* and behind it the action's arguments */
 };
 
 #define SW_NO_ACTION UINT32_MAX
 
 struct sw_slot {
-    uint64_t hash;
+    uint64_t tag;           /* of the entry's key */
     struct sw_entry *entry; /* NULL: free */
 };
 
@@ -45,17 +46,22 @@ struct sw_group {
     uint32_t slot_mask;
     uint32_t used;
     int32_t best;   /* highest priority in the group */
+    uint64_t first; /* word of the mask */
     uint64_t *mask;
 };
 
 struct sw_table {
+    struct sw_entry **direct; /* by key: the entry or `miss`; NULL where the key is too long for that */
     struct sw_group *groups;
     uint32_t group_count;
     struct sw_entry *miss; /* default action; its action may be SW_NO_ACTION */
 };
 
-SW_INLINE uint64_t sw_key_hash(const uint64_t *key, uint32_t words)
+/* Equal for equal keys; a key of one word is its own tag, and no other key has it. */
+SW_INLINE uint64_t sw_key_tag(const uint64_t *key, uint32_t words)
 {
+    if (words == 1)
+        return key[0];
     uint64_t h = UINT64_C(0x9e3779b97f4a7c15);
     for (uint32_t i = 0; i < words; i++) {
         sw_u128 m = (sw_u128)(h ^ key[i]) * UINT64_C(0xd6e8feb86659fd93);
@@ -63,6 +69,12 @@ SW_INLINE uint64_t sw_key_hash(const uint64_t *key, uint32_t words)
         h ^= UINT64_C(0xa0761d6478bd642f);
     }
     return h;
+}
+
+/* Where the search for a tag begins. */
+SW_INLINE uint32_t sw_tag_home(uint64_t tag, uint32_t slot_mask)
+{
+    return (uint32_t)(tag * UINT64_C(0x9e3779b97f4a7c15) >> 32) & slot_mask;
 }
 
 SW_INLINE int sw_key_equal(const uint64_t *a, const uint64_t *b, uint32_t words)
@@ -75,13 +87,13 @@ SW_INLINE int sw_key_equal(const uint64_t *a, const uint64_t *b, uint32_t words)
 
 SW_INLINE struct sw_entry *sw_group_find(const struct sw_group *g, const uint64_t *key, uint32_t words)
 {
-    uint64_t h = sw_key_hash(key, words);
-    for (uint32_t i = (uint32_t)(h >> 32) & g->slot_mask;; i = (i + 1) & g->slot_mask) {
+    uint64_t tag = sw_key_tag(key, words);
+    for (uint32_t i = sw_tag_home(tag, g->slot_mask);; i = (i + 1) & g->slot_mask) {
         const struct sw_slot *s = &g->slots[i];
+        if (s->tag == tag && s->entry != NULL && (words == 1 || sw_key_equal(s->entry->key, key, words)))
+            return s->entry;
         if (s->entry == NULL)
             return NULL;
-        if (s->hash == h && sw_key_equal(s->entry->key, key, words))
-            return s->entry;
     }
 }
 
@@ -103,7 +115,8 @@ SW_INLINE struct sw_entry *sw_find_masked(const struct sw_table *t, const uint64
         const struct sw_group *group = &t->groups[g];
         if (best != NULL && best->priority > group->best)
             break;
-        for (uint32_t i = 0; i < words; i++)
+        masked[0] = key[0] & group->first;
+        for (uint32_t i = 1; i < words; i++)
             masked[i] = key[i] & group->mask[i];
         struct sw_entry *found = sw_group_find(group, masked, words);
         if (found != NULL && (best == NULL || sw_precedes(found, best)))

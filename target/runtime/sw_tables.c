@@ -25,12 +25,13 @@ static bool group_init(struct sw_group *g, const uint64_t *mask, uint32_t words)
     g->slot_mask = FIRST_SLOTS - 1;
     g->best = INT32_MIN;
     memcpy(g->mask, mask, 8 * (size_t)words);
+    g->first = words ? mask[0] : 0;
     return true;
 }
 
 static void slot_place(struct sw_slot *slots, uint32_t slot_mask, struct sw_slot item)
 {
-    uint32_t i = (uint32_t)(item.hash >> 32) & slot_mask;
+    uint32_t i = sw_tag_home(item.tag, slot_mask);
     while (slots[i].entry)
         i = (i + 1) & slot_mask;
     slots[i] = item;
@@ -53,9 +54,9 @@ static bool group_grow(struct sw_group *g)
 
 static struct sw_slot *group_slot(struct sw_group *g, const uint64_t *key, uint32_t words)
 {
-    uint64_t h = sw_key_hash(key, words);
-    for (uint32_t i = (uint32_t)(h >> 32) & g->slot_mask; g->slots[i].entry; i = (i + 1) & g->slot_mask)
-        if (g->slots[i].hash == h && sw_key_equal(g->slots[i].entry->key, key, words))
+    uint64_t tag = sw_key_tag(key, words);
+    for (uint32_t i = sw_tag_home(tag, g->slot_mask); g->slots[i].entry; i = (i + 1) & g->slot_mask)
+        if (g->slots[i].tag == tag && sw_key_equal(g->slots[i].entry->key, key, words))
             return &g->slots[i];
     return NULL;
 }
@@ -64,7 +65,7 @@ static void slot_remove(struct sw_group *g, struct sw_slot *slot)
 {
     uint32_t hole = (uint32_t)(slot - g->slots);
     for (uint32_t i = (hole + 1) & g->slot_mask; g->slots[i].entry; i = (i + 1) & g->slot_mask) {
-        uint32_t home = (uint32_t)(g->slots[i].hash >> 32) & g->slot_mask;
+        uint32_t home = sw_tag_home(g->slots[i].tag, g->slot_mask);
         /* Move the item back if its home is not between the hole and its place. */
         if (((i - home) & g->slot_mask) >= ((i - hole) & g->slot_mask)) {
             g->slots[hole] = g->slots[i];
@@ -119,7 +120,6 @@ static struct sw_entry *entry_create(const struct sw_table_info *info, const str
     if (id->key)
         memcpy(p, id->key, 8 * (size_t)info->key_words);
     p += info->key_words;
-    e->args = p;
     if (arg_words)
         memcpy(p, args, 8 * (size_t)arg_words);
     p += arg_words;
@@ -153,6 +153,30 @@ static struct sw_entry **find_link(struct sw_table *t, const struct sw_table_inf
     return NULL;
 }
 
+/* What a key leads to. */
+static void direct_set(struct sw_table *t, const uint64_t *key, struct sw_entry *e)
+{
+    if (t->direct)
+        t->direct[key[0]] = e;
+}
+
+int sw_table_init(struct sw_table *t, const struct sw_table_info *info)
+{
+    t->miss = calloc(1, sizeof *t->miss + 8 * (size_t)info->key_words);
+    if (!t->miss)
+        return SW_E_MEMORY;
+    t->miss->action = SW_NO_ACTION;
+    if (!info->direct_bits)
+        return SW_OK;
+    size_t size = (size_t)1 << info->direct_bits;
+    t->direct = malloc(size * sizeof(struct sw_entry *));
+    if (!t->direct)
+        return SW_E_MEMORY;
+    for (size_t i = 0; i < size; i++)
+        t->direct[i] = t->miss;
+    return SW_OK;
+}
+
 static int insert(struct sw_table *t, const struct sw_table_info *info, const struct identity *id,
                   struct sw_entry *e)
 {
@@ -171,7 +195,7 @@ static int insert(struct sw_table *t, const struct sw_table_info *info, const st
     if (!slot) {
         if (2 * (g->used + 1) > g->slot_mask && !group_grow(g))
             return SW_E_MEMORY;
-        struct sw_slot item = {sw_key_hash(e->key, info->key_words), e};
+        struct sw_slot item = {sw_key_tag(e->key, info->key_words), e};
         slot_place(g->slots, g->slot_mask, item);
         g->used++;
     } else {
@@ -228,7 +252,9 @@ SW_PUBLIC int sw_table_insert(sw_pipeline *pl, uint32_t table, const uint64_t *k
             } else {
                 e->order = pl->orders[table]++;
                 rc = insert(t, info, &id, e);
-                if (rc != SW_OK)
+                if (rc == SW_OK)
+                    direct_set(t, e->key, e);
+                else
                     free(e);
             }
         }
@@ -264,6 +290,7 @@ SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *k
             e->order = old->order;
             e->chain = old->chain;
             *link = e;
+            direct_set(t, e->key, e);
             free(old);
         }
     }
@@ -290,6 +317,7 @@ SW_PUBLIC int sw_table_delete(sw_pipeline *pl, uint32_t table, const uint64_t *k
         } else {
             struct sw_entry *old = *link;
             *link = old->chain;
+            direct_set(t, old->key, t->miss);
             if (!slot->entry) {
                 slot_remove(group, slot);
                 group->used--;
@@ -373,6 +401,9 @@ SW_PUBLIC int sw_table_set_default(sw_pipeline *pl, uint32_t table, uint32_t act
         e->bytes = old->bytes;
     }
     pl->tables[table].miss = e;
+    for (size_t i = 0; pl->tables[table].direct && i >> pl->program->tables[table].direct_bits == 0; i++)
+        if (pl->tables[table].direct[i] == old)
+            pl->tables[table].direct[i] = e;
     sw_unlock(engine);
     free(old);
     return SW_OK;
@@ -391,6 +422,7 @@ void sw_table_clear(struct sw_table *t)
         group_free(group);
     }
     free(t->groups);
+    free(t->direct);
     free(t->miss);
     memset(t, 0, sizeof *t);
 }

@@ -15,18 +15,36 @@ __extension__ typedef __int128 sw_i128;
 #define SW_WIDE static inline __attribute__((unused))
 #define SW_U128(hi, lo) (((sw_u128)(hi) << 64) | (sw_u128)(lo))
 
-SW_INLINE uint64_t sw_load_be64(const uint8_t *p)
+/* Clears a multiple of 16 bytes, a small one in place. */
+SW_INLINE void sw_zero(void *p, uint32_t bytes)
 {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return __builtin_bswap64(v);
+    typedef uint64_t pair __attribute__((vector_size(16), aligned(16), may_alias));
+    pair *v = p;
+    if (bytes > 512)
+        memset(p, 0, bytes);
+    else
+        _Pragma("GCC unroll 32") for (uint32_t i = 0; i < bytes / 16; i++) v[i] = (pair){0, 0};
 }
 
-SW_INLINE void sw_store_be64(uint8_t *p, uint64_t v)
-{
-    v = __builtin_bswap64(v);
-    memcpy(p, &v, 8);
-}
+/* Numbers in network order. */
+SW_INLINE uint64_t sw_load_be8(const uint8_t *p) { return p[0]; }
+SW_INLINE void sw_store_be8(uint8_t *p, uint64_t v) { p[0] = (uint8_t)v; }
+
+#define SW_BIG_ENDIAN(bits)                                                                                            \
+    SW_INLINE uint64_t sw_load_be##bits(const uint8_t *p)                                                             \
+    {                                                                                                                  \
+        uint##bits##_t v;                                                                                              \
+        memcpy(&v, p, sizeof v);                                                                                       \
+        return __builtin_bswap##bits(v);                                                                               \
+    }                                                                                                                  \
+    SW_INLINE void sw_store_be##bits(uint8_t *p, uint64_t v)                                                          \
+    {                                                                                                                  \
+        uint##bits##_t w = __builtin_bswap##bits((uint##bits##_t)v);                                                   \
+        memcpy(p, &w, sizeof w);                                                                                       \
+    }
+SW_BIG_ENDIAN(16)
+SW_BIG_ENDIAN(32)
+SW_BIG_ENDIAN(64)
 
 /* `width` bits (1..64) starting `bit` bits after p, most significant first. May read up to 8 bytes past the field;
  * packet buffers have that slack. */

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program does with its fields: which it reads and which it writes, anywhere in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from target.bmjson.model import (
+    Advance,
+    Argument,
+    Calculation,
+    Expr,
+    Extract,
+    FieldRef,
+    HeaderRef,
+    HeaderType,
+    ObjectRef,
+    Op,
+    ParserOp,
+    Pipeline,
+    Primitive,
+    Program,
+    RegisterRef,
+    SetField,
+    StackField,
+    StackRef,
+    Text,
+    Vector,
+    Verify,
+)
+
+# Fields that the engine itself reads after a control, by the target's own names.
+ENGINE_READS = (
+    "standard_metadata.egress_spec",
+    "intrinsic_metadata.mcast_grp",
+    "intrinsic_metadata.priority",
+)
+
+WRITES_FIRST = {
+    "assign", "modify_field", "register_read", "modify_field_with_hash_based_offset",
+    "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or",
+    "bit_xor", "shift_left", "shift_right",
+}  # fmt: skip
+READS_FIRST_TOO = {"add_to_field", "subtract_from_field"}
+
+
+def walk(arg: Argument | None) -> Iterator[Expr]:
+    """All sub-expressions, the argument itself included."""
+    if arg is None or isinstance(arg, ObjectRef | Text):
+        return
+    if isinstance(arg, Vector):
+        for item in arg.items:
+            yield from walk(item)
+        return
+    yield arg
+    if isinstance(arg, Op):
+        for part in (arg.cond, arg.left, arg.right):
+            yield from walk(part)
+    elif isinstance(arg, RegisterRef):
+        yield from walk(arg.index)
+
+
+def header_type(program: Program, expr: Expr | None) -> HeaderType | None:
+    """Header type of an expression that denotes a header."""
+    if isinstance(expr, HeaderRef):
+        return program.headers[expr.name].type
+    if isinstance(expr, Op) and expr.op == "dereference_header_stack" and isinstance(expr.left, StackRef):
+        return program.stacks[expr.left.name].type
+    return None
+
+
+def primitives(program: Program) -> Iterator[Primitive]:
+    """Every primitive that can be called: those of actions, of the parser and of the deparser."""
+    for action in program.actions.values():
+        yield from action.primitives
+    for state in program.parser.states.values():
+        for op in state.ops:
+            if isinstance(op, Primitive):
+                yield op
+    yield from program.deparser_primitives
+
+
+class Usage:
+    """Fields of a whole program that are read and written.
+
+    Header instances of one type share a verdict: they may be assigned to one another.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.ops = {call.op for call in primitives(program)}
+        self.read: set[tuple[str, str]] = set()
+        self.written: set[tuple[str, str]] = set()
+        self._collect()
+
+    def key(self, header: str, field: str) -> tuple[str, str]:
+        found = self.program.headers[header]
+        return (f"instance {header}" if found.metadata else f"type {found.type.name}", field)
+
+    def _mark(self, expr: Expr, into: set[tuple[str, str]]) -> None:
+        if isinstance(expr, FieldRef):
+            into.add(self.key(expr.header, expr.field))
+        elif isinstance(expr, StackField):
+            into.add((f"type {self.program.stacks[expr.stack].type.name}", expr.field))
+        elif isinstance(expr, Op) and expr.op == "access_field":
+            found = header_type(self.program, expr.left)
+            assert expr.right is not None
+            index = getattr(expr.right, "value", 0)
+            if found is not None and index < len(found.fields):
+                into.add((f"type {found.name}", found.fields[index].name))
+        elif isinstance(expr, Op) and expr.op in ("==", "!="):
+            found = header_type(self.program, expr.left)
+            if found is not None:
+                into.update((f"type {found.name}", f.name) for f in found.fields)
+
+    def _reads(self, arg: Argument | None) -> None:
+        for expr in walk(arg):
+            self._mark(expr, self.read)
+
+    def _writes(self, arg: Argument) -> None:
+        assert not isinstance(arg, ObjectRef | Text | Vector)
+        self._mark(arg, self.written)
+        if isinstance(arg, Op):
+            for part in (arg.left, arg.right):
+                for expr in walk(part):
+                    if expr is not arg and isinstance(expr, FieldRef | StackField):
+                        self._mark(expr, self.read)
+        elif isinstance(arg, RegisterRef):
+            self._reads(arg.index)
+
+    def _primitive(self, call: Primitive) -> None:
+        args = list(call.args)
+        if call.op in WRITES_FIRST and args:
+            self._writes(args[0])
+            if call.op not in READS_FIRST_TOO:
+                args = args[1:]
+        for arg in args:
+            self._reads(arg)
+
+    def _parser_op(self, op: ParserOp) -> None:
+        if isinstance(op, SetField):
+            self._writes(op.dest)
+            self._reads(op.source)
+        elif isinstance(op, Verify):
+            self._reads(op.condition)
+            self._reads(op.error)
+        elif isinstance(op, Advance):
+            self._reads(op.bits)
+        elif isinstance(op, Extract):
+            self._reads(op.length)
+        else:
+            self._primitive(op)
+
+    def _collect(self) -> None:
+        program = self.program
+        for state in program.parser.states.values():
+            for part in state.key:
+                self._reads(part)
+            for op in state.ops:
+                self._parser_op(op)
+        for action in program.actions.values():
+            for call in action.primitives:
+                self._primitive(call)
+        for call in program.deparser_primitives:
+            self._primitive(call)
+        for pipeline in (program.ingress, program.egress):
+            self._pipeline(pipeline)
+        for calc in program.calculations.values():
+            self.read.update(self.key(ref.header, ref.field) for ref in inputs(program, calc))
+        for checksum in program.checksums:
+            self._reads(checksum.condition)
+            self._reads(checksum.target)
+            if checksum.update:
+                self._writes(checksum.target)
+        for fields in (*program.field_lists.values(), *program.learn_lists.values()):
+            for ref in fields.fields:
+                self._reads(ref)
+        for name in ENGINE_READS:
+            self._reads(program.standard(name))
+
+    def _pipeline(self, pipeline: Pipeline) -> None:
+        for table in pipeline.tables.values():
+            for key in table.key:
+                self._reads(key.target)
+        for cond in pipeline.conditionals.values():
+            self._reads(cond.condition)
+
+
+def inputs(program: Program, calc: Calculation) -> Iterator[FieldRef]:
+    """The fields that a calculation reads."""
+    for item in calc.inputs:
+        if isinstance(item.value, HeaderRef):
+            header = program.headers[item.value.name]
+            yield from (FieldRef(header.name, f.name) for f in header.type.fields)
+        else:
+            yield from (e for e in walk(item.value) if isinstance(e, FieldRef))
