@@ -57,22 +57,10 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
         return SW_E_INVALID;
     }
     uint32_t headroom = pl->program->max_header_bytes > MIN_HEADROOM ? pl->program->max_header_bytes : MIN_HEADROOM;
-<<<<<<< Updated upstream
     sw_lock(engine);
     pl->pool = sw_pool_create(&engine->stores, pl->program->phv_bytes, headroom, device->config.buffer_bytes);
     sw_unlock(engine);
-    bool ok = pl->pool && state_init(pl);
-    for (uint32_t i = 0; ok && i < pl->program->table_count; i++) {
-        pl->tables[i].miss = calloc(1, sizeof(struct sw_entry));
-        ok = pl->tables[i].miss != NULL;
-        if (ok)
-            pl->tables[i].miss->action = SW_NO_ACTION;
-    }
-    if (!ok) {
-=======
-    pl->pool = sw_pool_create(pl->program->phv_bytes, headroom, device->config.buffer_bytes);
     if (!pl->pool || !state_init(pl)) {
->>>>>>> Stashed changes
         sw_pipeline_free(pl);
         return SW_E_MEMORY;
     }
