@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 from hosts.collectives import DirectAllReduce, RingAllReduce
 from hosts.endpoint import TrafficClass
 from hosts.messages import Arrival, Collective, CollectiveError, MessageKey, MessageLayer
-from hosts.shedding import Shedding
+from hosts.shedding import Shedding, splitmix64
 from profiles import Burst, Study
 
 Action: TypeAlias = Callable[[], object]
@@ -427,9 +427,13 @@ class TrainingJob:
         return len(self.rank_end_ns) == len(self._ranks) and all(f.finished for f in self._burst or ())
 
     def start(self) -> None:
-        """All ranks begin their first step now."""
+        """All ranks begin their first step now, or within the study's `start_spread_ns`."""
+        spread = self.study.start_spread_ns
         for rank in self._ranks:
-            rank.next()
+            if spread:
+                self.clock.after(splitmix64(rank.rank) % spread, rank.next)
+            else:
+                rank.next()
 
     def reducing_ns(self, size: int) -> int:
         """How long the memory takes to reduce a message, ns."""

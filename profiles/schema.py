@@ -329,7 +329,8 @@ class Study:
 
     endpoint_delay_ns: from a message's arrival to the release of what waits for it. memory_gb_per_second:
     what is reduced is written once and read twice at this rate first; 0 = no time. counted_arrivals: messages
-    from a peer count as the next that are due from it, whichever they are (the study).
+    from a peer count as the next that are due from it, whichever they are (the study). start_spread_ns: each
+    rank begins its first step later by a fixed draw below it, as if a step had gone before; 0 = all at once.
     """
 
     tensor_parallel: int = field(metadata=limits(1))
@@ -345,6 +346,7 @@ class Study:
     endpoint_delay_ns: int = field(default=0, metadata=limits(0))
     memory_gb_per_second: int = field(default=0, metadata=limits(0))
     counted_arrivals: bool = False
+    start_spread_ns: int = field(default=0, metadata=limits(0))
     burst: Burst | None = None
 
     def __post_init__(self) -> None:

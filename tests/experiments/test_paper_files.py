@@ -265,7 +265,13 @@ def test_smaller_runs_have_fewer_steps_and_nothing_else(
     assert (len(made.says()) > 1) is not made.is_whole
     whole = profile.study
     assert whole is not None
-    same = made.profile.override({"study.steps": 20, "study.critical_steps": list(whole.critical_steps)})
+    assert bool(made.study.start_spread_ns) is not made.is_whole
+    undone = {
+        "study.steps": 20,
+        "study.critical_steps": list(whole.critical_steps),
+        "study.start_spread_ns": 0,
+    }
+    same = made.profile.override(undone)
     if not burst:
         assert whole.burst is not None
         same = same.override({f"study.burst.{n}": getattr(whole.burst, n) for n in whole.burst.__slots__})

@@ -373,3 +373,15 @@ def test_a_ring_takes_what_waits_one_after_the_other() -> None:
     # Three of its neighbour's messages were there already: all in the half that is reduced.
     gaps = [b - a for a, b in itertools.pairwise(sent[:4])]
     assert gaps == [10 + 3 * 1_000] * 3
+
+
+def test_ranks_begin_apart_when_asked_to() -> None:
+    begins = []
+    for spread in (0, 1_000, 50_000):
+        job, _ = run(small(steps=1, start_spread_ns=spread))
+        first = [min(r.start_ns for r in job.records if r.rank == rank) for rank in range(16)]
+        begins.append([time - 1_000 for time in first])
+    assert set(begins[0]) == {0}
+    for spread, times in ((1_000, begins[1]), (50_000, begins[2])):
+        assert all(0 <= time < spread for time in times)
+        assert len(set(times)) > 8
