@@ -185,11 +185,12 @@ def test_a_place_that_takes_no_results_is_one_line(results: str) -> None:
         records.prepare_directory(Path(results))
 
 
-def test_without_root_it_says_so_in_one_line(
+def test_mininet_without_root_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert session.main("demo", "", (FORGIVE,), ["--results", str(tmp_path / "r")]) == 2
+    asked = ["--where", "mininet", "--results", str(tmp_path / "r")]
+    assert session.main("demo", "", (FORGIVE,), asked) == 2
     said = capsys.readouterr()
     assert "need root" in said.err and said.err.count("\n") == 1 and said.out == ""
     assert not (tmp_path / "r").exists()
