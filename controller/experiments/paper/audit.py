@@ -16,6 +16,7 @@ from hosts.checker import Checker, CheckerStats, StepBooks, StepPromise
 from hosts.messages import STEP_SLOTS, MessageKey
 from profiles import Configuration
 from topologies import NIC_HOST_PORT, NIC_WIRE_PORT
+from topologies.model import Port
 from virtual import VirtualFabric
 
 KEPT = 20
@@ -43,33 +44,24 @@ class Audit:
             )
             for _ in self._hosts
         ]
-        self._observers: list[Any] = []
-        for host, checker in zip(self._hosts, self._checkers, strict=True):
-            nic = fabric.device(host.nic)
-            for port, function in ((NIC_WIRE_PORT, "checker_wire"), (NIC_HOST_PORT, "checker_host")):
-                observer = self._observer(checker, function)
-                nic.observe(port, observer)
-                self._observers.append(observer)
-
-    def _observer(self, checker: Checker, function: str) -> Any:
-        """A checker's function for the engine, which is another library: as addresses."""
         ffi, lib = native.load()
-        engine = self._fabric.engine.ffi
-        observer = engine.new("struct sw_observer *")
-        observer.context = engine.cast("void *", int(ffi.cast("uintptr_t", checker.handle)))
-        address = int(ffi.cast("uintptr_t", ffi.addressof(lib, function)))
-        observer.frame = engine.cast(engine.typeof(observer.frame), address)
-        return observer
+
+        def address(pointer: Any) -> int:
+            return int(ffi.cast("uintptr_t", pointer))
+
+        self._watched: list[tuple[str, int]] = []
+        for host, checker in zip(self._hosts, self._checkers, strict=True):
+            for number, name in ((NIC_WIRE_PORT, "checker_wire"), (NIC_HOST_PORT, "checker_host")):
+                interface, context = Port(host.nic, number).interface, address(checker.handle)
+                fabric.observe(interface, address(ffi.addressof(lib, name)), context)
+                self._watched.append((interface, context))
 
     def __enter__(self) -> Audit:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for host in self._hosts:
-            nic = self._fabric.device(host.nic)
-            nic.observe(NIC_WIRE_PORT, None)
-            nic.observe(NIC_HOST_PORT, None)
-        self._observers.clear()
+        while self._watched:
+            self._fabric.ignore(*self._watched.pop())
         for checker in self._checkers:
             checker.close()
 
