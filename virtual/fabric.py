@@ -67,6 +67,8 @@ class VirtualFabric:
         self._socket_directory: tempfile.TemporaryDirectory[str] | None = None
         self._server: ServerThread | None = None
         self._devices: dict[str, Device] = {}
+        self.in_flight: Callable[[], bool] = lambda: False
+        """Whether messages are on their way; set by whoever sends them."""
         self.on_restart: list[Callable[[str], None]] = []
         """Told of the host whose NIC has restarted."""
         self._distances: dict[int, dict[str, int]] = {}

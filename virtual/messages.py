@@ -109,7 +109,7 @@ class _Flying:
 
 
 class Exchange:
-    """All messages of a fabric.
+    """All messages of a fabric; another one may follow when none of them is in flight.
 
     ranks: number in a MessageKey -> host. deliver_at: when a receiver is told, "receiver" when its own last
     byte is settled, "sender_done" when the sender has the last acknowledgement (the convention of the paper's
@@ -129,6 +129,8 @@ class Exchange:
     ) -> None:
         if deliver_at not in ("sender_done", "receiver"):
             raise VirtualError(f"deliver_at = {deliver_at!r}: give 'sender_done' or 'receiver'")
+        if fabric.in_flight():
+            raise VirtualError("messages of another exchange are in flight; let them end, or use that one")
         self.fabric = fabric
         self.names = dict(ranks)
         self.hosts = {rank: fabric.number(name) for rank, name in ranks.items()}
@@ -151,6 +153,7 @@ class Exchange:
         fabric.tell_received(not self._at_sender)
         fabric.clock.handler = self._handle
         fabric.on_restart.append(self._restarted)
+        fabric.in_flight = lambda: bool(self._flying)
 
     def layer(self, rank: int) -> VirtualMessages:
         """A rank's end, for one collective. Serve it before the collective posts anything."""

@@ -29,8 +29,8 @@ SMALL = [
 ]
 
 
-def run(results: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "controller.experiments.demo", *SMALL, "--results", str(results)]
+def run(results: Path, *arguments: str, script: str = "demo") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"controller.experiments.{script}", *SMALL, "--results", str(results)]
     return subprocess.run(
         [*command, *arguments],
         cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=250,
@@ -53,6 +53,40 @@ def test_both_arms_train_in_virtual_time_and_no_promise_is_broken(tmp_path: Path
     assert dict(arms.select("arm", "drift").iter_rows())["DCQCN"] == 0.0
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())["configuration"]
     assert (manifest["where"], manifest["link_rate_bps"]) == ("virtual", 400_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "shedding",
+        pytest.param("forgive_probability", marks=pytest.mark.slow),
+        pytest.param("no_vesting", marks=pytest.mark.slow),
+    ],
+)
+def test_every_experiment_runs(tmp_path: Path, script: str) -> None:
+    done = run(tmp_path / "r", "--where", "virtual", "--steps", "3", script=script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, arms, _ = records.load(tmp_path / "r")
+    lost = dict(arms.select("arm", pl.col("forgiven_bytes") + pl.col("shed_bytes")).iter_rows())
+    if script == "forgive_probability":
+        assert lost["P = 0"] == 0 < lost["P = 0.25"]
+    if script == "shedding":
+        assert lost["shedding"] > 0
+
+
+def test_faults_of_a_profile_happen(tmp_path: Path) -> None:
+    """A link that fails and is taken out of all routes, and losses: repaired, and recounted as lost."""
+    faults = (
+        '[{at_ns=20000, kind="link_down", what="agg1-core1", reroute=true}, '
+        '{at_ns=20000, kind="loss", what="agg3-core2", ppm=5000}]'
+    )
+    done = run(tmp_path / "r", "--where", "virtual", "--steps", "2", "--set", f"faults={faults}")
+    assert done.returncode == 0 and "no promise was broken" in done.stdout, done.stdout + done.stderr
+    steps, arms, _ = records.load(tmp_path / "r")
+    assert (arms["lost"] > 0).all() and steps["timeouts"].sum() > 0
+    restart = 'faults=[{at_ns=1, kind="nic_restart", what="h1"}]'
+    done = run(tmp_path / "s", "--where", "virtual", "--set", restart)
+    assert done.returncode == 2 and "leave nic_restart out" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_run_repeats_exactly_and_its_seed_matters(tmp_path: Path) -> None:

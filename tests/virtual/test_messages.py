@@ -78,6 +78,15 @@ def test_an_early_message_waits_until_it_is_expected(
     assert (at == late_ns) == (late_ns > 100_000) and len(sender.sent) == 1
 
 
+def test_one_exchange_at_a_time(two: tuple[VirtualFabric, Fabric]) -> None:
+    net, _ = two
+    Mailbox(Exchange(net, ranks_of(net.topology), eager=True), 1).send(KEY, PACKET)
+    with pytest.raises(VirtualError, match="another exchange"):
+        Exchange(net, ranks_of(net.topology))
+    net.clock.run()
+    Exchange(net, ranks_of(net.topology))
+
+
 def test_an_unexpected_message_is_refused(two: tuple[VirtualFabric, Fabric]) -> None:
     net, _ = two
     sender = Mailbox(Exchange(net, ranks_of(net.topology)), 1)
