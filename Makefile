@@ -8,8 +8,9 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 TARGET ?= embedded
 COMPILER ?= auto
+SCALE ?= 0.1
 ARGS ?=
-export TARGET COMPILER
+export TARGET COMPILER SCALE
 
 # The packages' stamp: set up again only when their list changes.
 SETUP := $(VENV)/.setup-done
@@ -17,7 +18,7 @@ $(SETUP): pyproject.toml scripts/setup.sh
 	scripts/setup.sh $(VENV)
 	touch $@
 
-.PHONY: help setup build demo test test-all ptf bench lint format clean
+.PHONY: help setup build demo test test-all paper ptf bench lint format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -27,7 +28,7 @@ setup: $(SETUP)  ## virtual environment, Python packages, Mininet
 build: $(SETUP)  ## compile the P4 programs into build/
 	$(PYTHON) -m controller compile
 
-demo: $(SETUP)  ## the main job: train over a Mininet fat-tree, with and without FORGIVE (root)
+demo: $(SETUP)  ## the main job: train over a fat-tree, with and without FORGIVE (Mininet as root, else virtual time)
 	$(PYTHON) -m controller.experiments.demo $(ARGS)
 
 test: $(SETUP) lint  ## lint, unit, property, packet and Mininet tests: under 10 minutes
@@ -35,6 +36,9 @@ test: $(SETUP) lint  ## lint, unit, property, packet and Mininet tests: under 10
 
 test-all: $(SETUP)  ## every test, the long ones too
 	$(PYTHON) -m pytest -n 2 $(ARGS)
+
+paper: $(SETUP)  ## the paper's worst fabric in virtual time, beside its figures (SCALE=full: all steps and seeds)
+	$(PYTHON) -m controller.experiments.paper --resume $(ARGS)
 
 ptf: $(SETUP)  ## packet tests by the ptf runner (root)
 	$(PYTHON) -m ptf_tests.run --target $(TARGET) $(ARGS)
@@ -45,7 +49,7 @@ bench: $(SETUP)  ## benchmarks of the hot paths
 lint: $(SETUP)  ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy compiler controller hosts profiles scripts target topologies ptf_tests tests
+	$(VENV)/bin/mypy compiler controller hosts profiles scripts target topologies virtual ptf_tests tests
 
 format: $(SETUP)  ## let ruff format the Python code
 	$(VENV)/bin/ruff check --fix .
