@@ -11,7 +11,7 @@ from cffi import FFI
 
 from hosts.build import CORE, library
 
-HEADERS = ("include/transport.h", "include/udp_driver.h")
+HEADERS = ("include/transport.h", "include/udp_driver.h", "include/checker.h")
 
 Native: TypeAlias = Any
 """The library's functions and enumerators: cffi types them at run time."""

@@ -10,6 +10,7 @@ enum {
   PROTO_UDP = 17,
   UDP_PORT_ROCE = 4791,
   ECN_ECT0 = 2,
+  ECN_CE = 3,
   OPCODE_WRITE_ONLY = 0x0a,
   OPCODE_ACKNOWLEDGE = 0x11,
   OPCODE_CNP = 0x81,
@@ -59,6 +60,11 @@ static inline uint32_t get16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[
 
 static inline uint32_t get32(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static inline uint64_t get64(const uint8_t *p) {
+  return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 |
+         (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7];
 }
 
 static inline void put16(uint8_t *p, uint32_t v) {

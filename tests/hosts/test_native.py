@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hosts.build
-from hosts.bench import Scenario, run
+from hosts.bench import CheckerScenario, Scenario, run, run_checker
 from hosts.build import CORE, SANITIZE, BuildError, build, compiler, library, sources
 from hosts.endpoint import BusyError, Endpoint, ExhaustedError, UnknownMessageError
 from hosts.wire import QueuePair
@@ -20,11 +20,11 @@ from tests.hosts.harness import config_for
 NATIVE = Path(__file__).parent / "native"
 
 
-def soak(seed: int, rounds: int) -> None:
-    program = build("soak", [*sources(), NATIVE / "soak.c"], flags=SANITIZE, shared=False)
+def sanitized(name: str, *arguments: int) -> None:
+    program = build(name, [*sources(), NATIVE / f"{name}.c"], flags=SANITIZE, shared=False)
     environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     result = subprocess.run(
-        [str(program), str(seed), str(rounds)],
+        [str(program), *map(str, arguments)],
         capture_output=True,
         text=True,
         env=environment,
@@ -36,13 +36,24 @@ def soak(seed: int, rounds: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_network_under_address_and_undefined_sanitizers(seed: int) -> None:
-    soak(seed, 10)
+    sanitized("soak", seed, 10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_random_network_under_sanitizers_at_length(seed: int) -> None:
-    soak(seed, 60)
+    sanitized("soak", seed, 60)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_checker_survives_any_frames_under_sanitizers(seed: int) -> None:
+    sanitized("checker_fuzz", seed, 100_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_checker_survives_any_frames_at_length(seed: int) -> None:
+    sanitized("checker_fuzz", seed, 2_000_000)
 
 
 def test_timer_heap_agrees_with_a_table() -> None:
@@ -213,3 +224,8 @@ def test_benchmark_counts_every_packet() -> None:
     assert found["packets"] == 20 * 522
     assert found["retransmitted_packets"] == 0
     assert found["signals"] == 20 * (522 // 16)
+
+
+def test_benchmark_of_the_checker_counts_every_packet() -> None:
+    assert run_checker(CheckerScenario("test", 20, 7, 0))["packets"] == 20 * 522
+    assert run_checker(CheckerScenario("test", 20, 7, 20))["packets"] > 20 * 522
