@@ -97,7 +97,10 @@ def test_the_command_runs_arms_and_never_a_cell_twice(
 
     other = command(tmp_path, "--arms", "tight", "--resume", "--spray")
     assert main(other) == 2
-    assert "of another configuration; give --results another directory" in capsys.readouterr().err
+    assert (
+        "of another configuration or other P4 programs; give --results another directory"
+        in capsys.readouterr().err
+    )
 
     broken = tmp_path / "cells" / "tight-7" / "manifest.json"
     manifest = json.loads(broken.read_text())

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from controller import ControllerError, Fabric, StepPolicy, compile_programs
+from controller import ControllerError, Fabric, Programs, StepPolicy, compile_programs
 from controller.experiments import records
 from controller.experiments.paper import rows
 from controller.experiments.paper.arms import BY_KEY, StudyArm, seeded
@@ -83,11 +83,14 @@ class Specification:
         base = seeded(load(self.profile).override_text(self.settings), self.seed, self.hash_seed)
         return arm, base, plan(arm.profile(base), self.scale)
 
-    def fingerprint(self) -> str:
-        """Two cells with the same one give the same results from the same sources."""
+    def fingerprint(self, programs: Programs) -> str:
+        """Of the configuration and the compiled P4 programs: what a cell's results are results of."""
         _, base, planned = self.planned()
         told = planned.profile.configuration().to_json() + repr((base.budget, self.arm, self.seed))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(told.encode())
+        for program in (programs.switch, programs.nic):
+            digest.update(program.json.read_bytes())
+        return digest.hexdigest()[:16]
 
 
 def finished(directory: Path) -> Mapping[str, Any] | None:
@@ -262,10 +265,11 @@ def run(specification: Specification, directory: Path, report: Report) -> Mappin
     configuration = planned.profile.configuration()
     topology = topology_of(planned.profile)
     _check_size(topology, planned)
+    programs = compile_programs()
     directory.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        tables, violations = _simulate(specification, topology, configuration, partial, report)
+        tables, violations = _simulate(specification, topology, configuration, programs, partial, report)
         (partial / "configuration.json").write_text(configuration.to_json(), encoding="utf-8")
         manifest = records.manifest(
             {"specification": asdict(specification)},
@@ -277,7 +281,7 @@ def run(specification: Specification, directory: Path, report: Report) -> Mappin
         manifest |= {
             "arm": specification.arm,
             "seed": specification.seed,
-            "fingerprint": specification.fingerprint(),
+            "fingerprint": specification.fingerprint(programs),
             "study": asdict(planned.study),
             "whole_study": asdict(planned.whole),
             "scaling": planned.says(),
@@ -306,13 +310,14 @@ def _simulate(
     specification: Specification,
     topology: Topology,
     configuration: Configuration,
+    programs: Programs,
     directory: Path,
     report: Report,
 ) -> tuple[dict[str, list[Any]], list[str]]:
     seed = specification.seed
     with VirtualFabric(topology, configuration, directory=directory / "run", seed=seed) as net:
         try:
-            with Fabric(topology, net.devices, compile_programs()) as fabric:
+            with Fabric(topology, net.devices, programs) as fabric:
                 fabric.install(configuration, seed=seed)
                 FaultPlan(net, fabric, configuration.faults, seed)
                 with Audit(net, configuration) as audit:

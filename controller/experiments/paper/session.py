@@ -14,7 +14,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.table import Table
 
-from controller import ControllerError, compile_programs
+from controller import ControllerError, Programs, compile_programs
 from controller.experiments.paper import plots, rows, table
 from controller.experiments.paper.arms import ARMS, find
 from controller.experiments.paper.cell import Specification, finished
@@ -77,7 +77,7 @@ class Chosen:
 
 
 def options(given: argparse.Namespace) -> Chosen:
-    """Checked as far as it can be without running. Raises ProfileError, ResultsError."""
+    """Checked as far as it can be without running. Raises ProfileError."""
     settings = (*given.settings, *(["fabric.spray=true"] if given.spray else []))
     profile = load(given.profile).override_text(settings)
     if given.jobs < 1:
@@ -98,12 +98,10 @@ def options(given: argparse.Namespace) -> Chosen:
         one.planned()[2].profile.configuration()
     default = Path("results") / ("paper" if planned.is_whole else f"run-paper-{given.scale}")
     results = (given.results or default).resolve()
-    chosen = Chosen(cells, planned, results, given.jobs, given.resume)
-    _check_results(chosen)
-    return chosen
+    return Chosen(cells, planned, results, given.jobs, given.resume)
 
 
-def _check_results(chosen: Chosen) -> None:
+def check_results(chosen: Chosen, programs: Programs) -> None:
     """Nothing that is there is run again or overwritten by something else. Raises ResultsError."""
     if chosen.results.exists():
         if not chosen.results.is_dir():
@@ -120,9 +118,10 @@ def _check_results(chosen: Chosen) -> None:
         if manifest is None:
             continue
         done += 1
-        if manifest["fingerprint"] != cell.fingerprint():
+        if manifest["fingerprint"] != cell.fingerprint(programs):
             raise ResultsError(
-                f"{chosen.directory(cell)}: of another configuration; give --results another directory"
+                f"{chosen.directory(cell)}: of another configuration or other P4 programs; give --results "
+                "another directory"
             )
     if done and not chosen.resume:
         raise ResultsError(
@@ -186,9 +185,11 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
         chosen = options(given)
+        programs = compile_programs()
+        check_results(chosen, programs)
         for line in chosen.plan.says():
             console.print(f"scale {chosen.plan.scale}: {line}")
-        console.print(f"P4 programs compiled by {compile_programs().compiler}")
+        console.print(f"P4 programs compiled by {programs.compiler}")
         Runner({cell: chosen.directory(cell) for cell in chosen.cells}, chosen.jobs, console).run()
         lines, violations = evaluate(chosen.results)
     except (ControllerError, ProfileError, ResultsError, FailedError, OSError) as problem:
