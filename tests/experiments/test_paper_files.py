@@ -113,6 +113,13 @@ def test_fewer_steps_stand_for_the_whole_by_kind(tmp_path: Path) -> None:
     assert found["first_fifth_trimmed_gb"] == pytest.approx(20 * 160_000 / 1e9)
 
 
+def test_without_budgets_there_are_no_fifths(tmp_path: Path) -> None:
+    tables = _tables()
+    tables["steps"] = [step(row.step, row.rank, budget_bytes=0, trimmed_fifth_1=9) for row in tables["steps"]]
+    found = figures(cell(tmp_path, tables))
+    assert not [name for name in found if "fifth" in name or "budget" in name]
+
+
 def test_without_rate_control_no_signal_is_taken(tmp_path: Path) -> None:
     assert figures(cell(tmp_path, _tables(), rate_control=False))["signals_taken_million"] == 0
 

@@ -244,12 +244,13 @@ def _budgets(cell: CellFiles, steps: _Steps) -> Figures:
         table = rows.filter(pl.col("step").is_in(chosen))
         if budget := float(table["budget_bytes"].sum()):
             found[f"budget_used_{name}percent"] = _ratio(float(table["forgiven_bytes"].sum()), budget)
+    if not found:  # without eligible flows nothing is counted as received, and all is in the first fifth
+        return found
     for name, fifth in (("first", 1), ("last", 5)):
         trimmed = steps.whole(_by_step(rows, f"trimmed_fifth_{fifth}"))
+        forgiven = steps.whole(_by_step(rows, f"forgiven_fifth_{fifth}"))
         found[f"{name}_fifth_trimmed_gb"] = trimmed / 1e9
-        if float(rows["budget_bytes"].sum()):
-            forgiven = steps.whole(_by_step(rows, f"forgiven_fifth_{fifth}"))
-            found[f"{name}_fifth_forgiven_percent"] = _ratio(forgiven, trimmed)
+        found[f"{name}_fifth_forgiven_percent"] = _ratio(forgiven, trimmed)
     return found
 
 

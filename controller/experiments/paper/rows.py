@@ -52,7 +52,8 @@ class StepRow:
 
     received ... trimmed: the NIC's byte state at the step's end (eligible flows; trimmed: of all headers of
     the step). checked_*: the checker's own count of the same. trimmed_fifth_i, forgiven_fifth_i: by how much
-    of the step's expected bytes was received or forgiven when the header came, in fifths. forgiven ...
+    of the step's expected bytes was received or forgiven when the header came, in fifths (all in the first
+    where no flow is eligible: then nothing counts as received). forgiven ...
     became_obeying: events of the rank's NIC since its step before, the last three as a sender;
     signals_ignored: withheld from its exempt flows.
     """
