@@ -33,22 +33,6 @@ static inline uint32_t udp_at(const uint8_t *data) {
   return word;
 }
 
-// Neither a fragment nor another protocol.
-static inline bool is_whole_udp(const uint8_t *data) {
-  static const uint8_t mask[4] = {0x3f, 0xff, 0, 0xff}, value[4] = {0, 0, 0, PROTO_UDP};
-  uint32_t word, m, v;
-  memcpy(&word, data + 20, sizeof word);
-  memcpy(&m, mask, sizeof m);
-  memcpy(&v, value, sizeof v);
-  return (word & m) == v;
-}
-
-// UDP to RoCE's port in an IPv4 packet without options, whole. 54 bytes at least.
-static inline bool is_roce(const uint8_t *data) {
-  return get32(data + 12) >> 8 == (ETHERTYPE_IPV4 << 8 | 0x45) && is_whole_udp(data) &&
-         get16(data + 36) == UDP_PORT_ROCE;
-}
-
 // --- the ring
 
 static bool is_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
@@ -202,7 +186,7 @@ static inline bool is_plain_arrival(checker_t *c, const uint8_t *data, uint32_t 
   uint64_t start = get64(data + RETH_AT);
   if (id != plain->id || start != plain->start || start >= plain->end || get64(data + RETH_AT + 8) != plain->source ||
       wire_bytes != plain->wire_bytes || ip_at(data) != plain->ip || udp_at(data) != plain->udp ||
-      !is_whole_udp(data) || data[BTH_AT] != OPCODE_WRITE_ONLY || data[BTH_AT + BTH_FLAGS] >= BTH_SOLICITED ||
+      !frame_is_whole_udp(data) || data[BTH_AT] != OPCODE_WRITE_ONLY || data[BTH_AT + BTH_FLAGS] >= BTH_SOLICITED ||
       c->undecided != 0 || c->tail == c->full || flow->tag != flow->slot->live_tag)
     return false;
   uint32_t length = (uint32_t)plain->source;
@@ -357,7 +341,7 @@ static int __attribute__((noinline)) not_captured(checker_t *c, uint64_t now, ui
 static int __attribute__((noinline)) wire_out(checker_t *c, uint64_t now, const uint8_t *data, uint32_t bytes,
                                               uint32_t wire_bytes) {
   uint8_t opcode = data[BTH_AT];
-  if (!is_roce(data)) return 0;
+  if (!frame_is_roce(data)) return 0;
   c->stats.notifications += opcode == OPCODE_CNP;
   if (opcode != OPCODE_ACKNOWLEDGE) return 0;
   return bytes < REPORT_BYTES ? not_captured(c, now, REPORT_BYTES, bytes, wire_bytes)
@@ -385,7 +369,7 @@ static int __attribute__((noinline)) plain_out(checker_t *c, uint64_t now, const
 static int __attribute__((noinline)) wire_in(checker_t *c, uint64_t now, const uint8_t *data, uint32_t bytes,
                                              uint32_t wire_bytes) {
   if (bytes >= DELIVERY_AT && is_plain_arrival(c, data, wire_bytes)) return 0;
-  if (data[BTH_AT] != OPCODE_WRITE_ONLY || !is_roce(data)) return 0;
+  if (data[BTH_AT] != OPCODE_WRITE_ONLY || !frame_is_roce(data)) return 0;
   return bytes < DELIVERY_AT ? not_captured(c, now, DELIVERY_AT, bytes, wire_bytes) : arrive(c, now, data, wire_bytes);
 }
 
@@ -411,7 +395,7 @@ int checker_host(void *context, uint64_t now, int outgoing, const uint8_t *data,
       return 0;
     }
   }
-  if (!is_roce(data)) return 0;
+  if (!frame_is_roce(data)) return 0;
   return bytes < DELIVERED_BYTES ? not_captured(c, now, DELIVERED_BYTES, bytes, wire_bytes)
                                  : deliver(c, now, data, wire_bytes);
 }

@@ -24,6 +24,7 @@ void dcqcn_init(dcqcn_t *flow, const dcqcn_params_t *params) {
       .target_bps = params->line_rate_bps,
       .cut_ns = UINT64_MAX,
       .increase_ns = UINT64_MAX,
+      .next_ns = UINT64_MAX,
   };
 }
 
@@ -80,8 +81,9 @@ void dcqcn_advance(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
     else if (flow->cut_ns <= now)
       cut(flow, params);
     else
-      return;
+      break;
   }
+  flow->next_ns = flow->cut_ns < flow->increase_ns ? flow->cut_ns : flow->increase_ns;
 }
 
 void dcqcn_signal(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
@@ -98,7 +100,7 @@ void dcqcn_signal(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
     uint64_t rate = (uint64_t)((uint128_t)flow->rate_bps * config->first_signal_ppm / 1000000);
     flow->rate_bps = rate > config->min_bps ? rate : config->min_bps;
     flow->target_bps = flow->rate_bps;
-    flow->cut_ns = now + config->decrease_period_ns + 1;
+    flow->cut_ns = flow->next_ns = now + config->decrease_period_ns + 1;
     return;
   }
   uint64_t elapsed = now - flow->anchor_ns;
@@ -110,5 +112,6 @@ void dcqcn_signal(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
   if (flow->cut_ns == UINT64_MAX) {
     uint64_t checks = elapsed == 0 ? 0 : (elapsed - 1) / config->decrease_period_ns;
     flow->cut_ns = flow->anchor_ns + 1 + (checks + 1) * config->decrease_period_ns;
+    if (flow->cut_ns < flow->next_ns) flow->next_ns = flow->cut_ns;
   }
 }

@@ -25,6 +25,7 @@ typedef struct dcqcn {
   uint64_t signalled_tick;   // the period end that sees a signal; 0: none
   uint64_t cut_ns;           // next check that sees a signal; UINT64_MAX: none
   uint64_t increase_ns;      // next expiry of the increase timer; UINT64_MAX: not running
+  uint64_t next_ns;          // the earlier of these two
   uint64_t signals;
   uint64_t cuts;
   uint32_t alpha_q31;
@@ -35,12 +36,8 @@ typedef struct dcqcn {
 void dcqcn_params_init(dcqcn_params_t *params, const transport_dcqcn_t *config, uint64_t line_rate_bps);
 void dcqcn_init(dcqcn_t *flow, const dcqcn_params_t *params);
 void dcqcn_signal(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now);
+// Cuts and increases that are due by `now` take effect. Only what is due by then,
+// that is at next_ns or later, changes anything.
 void dcqcn_advance(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now);
-
-// The rate at `now`: cuts and increases that are due take effect first.
-static inline uint64_t dcqcn_rate(dcqcn_t *flow, const dcqcn_params_t *params, uint64_t now) {
-  if (flow->cut_ns <= now || flow->increase_ns <= now) dcqcn_advance(flow, params, now);
-  return flow->rate_bps;
-}
 
 #endif  // HOSTS_DCQCN_H

@@ -13,12 +13,15 @@
 // Pacing runs in ticks of 2^-10 ns: at 400 Gb/s a nanosecond is 50 bytes.
 enum { TICK_SHIFT = 10 };
 
-enum { NO_SLOT = 0xffff };
-
-// Where a sender flow waits: for an acknowledgement, its turn, or its time.
-enum flow_state { FLOW_BLOCKED, FLOW_READY, FLOW_TIMED };
+// What flows of either direction start with: memory that is used again.
+typedef struct flow_memory {
+  uint64_t *maps;     // two bitmaps of `words` each
+  uint32_t capacity;  // words of both together that there is room for
+  struct flow_memory *next_free;
+} flow_memory_t;
 
 typedef struct send_flow {
+  flow_memory_t memory;
   // Scoreboard. Bits of `settled` and `repair` are only meant at and above
   // rcv_nxt; a block is in `repair` when it waits to be sent again.
   uint64_t *settled;
@@ -31,45 +34,47 @@ typedef struct send_flow {
   uint32_t repair_blocks;
   uint32_t repair_hint;  // no block below it is in `repair`
   uint32_t psn;
-  uint64_t next_tick;   // earliest time of the next packet
-  uint64_t window;      // bytes; UINT64_MAX: none
-  uint64_t window_rate;    // the rate that scaled_window was computed for
-  uint64_t scaled_window;
-  uint64_t gap_rate;    // the rate that full_gap was computed for
-  uint64_t full_gap;    // ticks per full packet
-  uint64_t activity_ns; // last send, ACK or NAK
-  uint32_t expiries;    // consecutive
+  uint64_t next_tick;    // earliest time of the next packet
+  uint64_t window;       // bytes, as configured; UINT64_MAX: none
+  uint64_t open_window;  // bytes, at the present rate
+  uint64_t full_gap;     // ticks per full packet, at the present rate
+  uint64_t rate_bps;     // the rate that these two are for
+  uint64_t activity_ns;  // last send, ACK or NAK
+  uint32_t expiries;     // consecutive
   uint16_t slot;
-  uint16_t next_ready;
-  uint8_t state;
-  bool done;  // completed or failed
-  uint8_t report;        // flags of the latest feedback
-  bool was_exempt;       // at some time
-  bool obeyed_again;     // after that
-  uint64_t report_ns;    // when they came, or their time was last counted
-  uint32_t gap_head;     // rcv_nxt of the last gap repair
-  uint64_t gap_ns;       // its time
+  bool waiting;  // in the heap `timed`
+  bool done;     // completed or failed
+  uint8_t report;     // flags of the latest feedback
+  bool was_exempt;    // at some time
+  bool obeyed_again;  // after that
+  uint64_t report_ns;  // when they came
+  uint32_t gap_head;   // rcv_nxt of the last gap repair
+  uint64_t gap_ns;     // its time
   dcqcn_t dcqcn;
   const uint8_t *data;
   uint32_t dst_addr;
   uint32_t qp;
-  uint32_t ip_sum;  // of the IPv4 header without total length
   uint8_t dscp;
-  uint8_t header[TRANSPORT_HEADER_BYTES];
+  uint8_t header[TRANSPORT_HEADER_BYTES];  // of a full packet that does not end the message
   uint64_t id;
   uint64_t cookie;
-  transport_flow_stats_t stats;
-  uint32_t capacity;  // words allocated to each bitmap
-  struct send_flow *next_free;
+  transport_flow_stats_t stats;  // what dcqcn counts is there
 } send_flow_t;
 
 typedef struct receive_flow {
+  flow_memory_t memory;
+  // Bits of `settled` are only meant at and above `front`, below which all is settled.
   uint64_t *settled;
   uint64_t *forgiven;
   uint8_t *buffer;
   uint32_t posted;  // bytes
   uint32_t length;  // bytes; below `posted` once the message ended early
   uint32_t settled_bytes;
+  uint32_t front;  // blocks
+  uint32_t above;  // blocks settled at or above it
+  // Of the latest packet that was new as a whole: its length and delivery header.
+  uint32_t whole_bytes;
+  uint64_t whole_delivery;
   uint32_t qp;
   bool done;
   bool reported;  // a double settlement, once per message
@@ -77,26 +82,35 @@ typedef struct receive_flow {
   uint64_t id;
   uint64_t cookie;
   transport_flow_stats_t stats;
-  uint32_t capacity;  // words allocated to each bitmap
-  struct receive_flow *next_free;
 } receive_flow_t;
 
-// Binary min-heap over slots, ties by slot, so that order never depends on
-// history.
-typedef struct heap_entry {
-  uint64_t key;
-  uint16_t slot;
-} heap_entry_t;
+// A cleared flow of `bytes`, whose two maps hold `words` each, from the free list if
+// it has one. NULL: no memory.
+flow_memory_t *flow_obtain(flow_memory_t **free_list, size_t bytes, uint32_t words);
+void flow_recycle(flow_memory_t **free_list, flow_memory_t *flow);
+void flow_free(flow_memory_t *flow);  // NULL is allowed
+void flow_free_list(flow_memory_t *free_list);
+
+// Binary min-heap of slots by time, at equal times by slot, so that order never
+// depends on history. An entry is time << HEAP_SLOT_BITS | slot, of each slot at
+// most one. Times are below 2^54.
+enum { HEAP_SLOT_BITS = 10 };
 
 typedef struct heap {
-  heap_entry_t entries[TRANSPORT_SLOTS];
-  uint16_t position[TRANSPORT_SLOTS];  // NO_SLOT: absent
+  uint64_t entries[TRANSPORT_SLOTS];
   uint32_t size;
 } heap_t;
 
-void heap_init(heap_t *heap);
-void heap_set(heap_t *heap, uint16_t slot, uint64_t key);  // inserts or moves
-void heap_remove(heap_t *heap, uint16_t slot);             // absent: nothing
+// Of an empty heap: UINT64_MAX.
+static inline uint64_t heap_first_ns(const heap_t *heap) {
+  return heap->size > 0 ? heap->entries[0] >> HEAP_SLOT_BITS : UINT64_MAX;
+}
+
+static inline uint16_t heap_first_slot(const heap_t *heap) { return heap->entries[0] & (TRANSPORT_SLOTS - 1); }
+
+void heap_push(heap_t *heap, uint16_t slot, uint64_t time_ns);
+void heap_move_first(heap_t *heap, uint64_t time_ns);  // the first entry gets another time
+void heap_remove(heap_t *heap, uint16_t slot);         // absent: nothing; walks through the entries
 
 // Queue pair numbers: free slots wait in a ring, oldest first.
 typedef struct qp_pool {
@@ -112,13 +126,11 @@ struct transport {
   dcqcn_params_t dcqcn;
   send_flow_t *sends[TRANSPORT_SLOTS];
   receive_flow_t *receives[TRANSPORT_SLOTS];
-  heap_t timed;    // flows by next_tick
+  heap_t timed;    // flows that may send, by next_tick, rounded up
   heap_t expiry;   // flows by a time not after their retransmission timeout
   uint64_t host_tick;  // when the host's line is free
   uint64_t host_full_gap;
   uint64_t slack_ticks;  // a packet that was due longer ago counts as due this long ago
-  uint16_t ready_head;
-  uint16_t ready_tail;
   uint64_t serial;  // of the last message
   qp_pool_t send_qps;
   qp_pool_t receive_qps;
@@ -127,9 +139,9 @@ struct transport {
   uint32_t event_head;
   uint32_t event_count;
   uint32_t event_reserved;
-  send_flow_t *free_sends;
-  receive_flow_t *free_receives;
-  transport_stats_t stats;
+  flow_memory_t *free_sends;
+  flow_memory_t *free_receives;
+  transport_stats_t stats;  // but for what live flows count
 };
 
 // Message id: serial | direction | slot.
@@ -147,15 +159,34 @@ bool events_reserve(transport_t *t, uint32_t count);
 void events_unreserve(transport_t *t, uint32_t count);
 void events_push(transport_t *t, const transport_event_t *event);
 
+// Counts a packet that breaks the wire format.
+static inline int transport_malformed(transport_t *t) {
+  t->stats.malformed++;
+  return TRANSPORT_MALFORMED;
+}
+
+// sender.c
 int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes);
 int sender_notification(transport_t *t, uint64_t now, const uint8_t *bth);
 void sender_stats(transport_t *t, send_flow_t *flow, uint64_t now, transport_flow_stats_t *stats);
+void sender_sum(const send_flow_t *flow, transport_stats_t *sums);
 void sender_release(transport_t *t, send_flow_t *flow);
-void sender_free(send_flow_t *flow);
+void sender_run_expiries(transport_t *t, uint64_t now);
+// The next range that waits to be sent again, ascending. `*start` is its offset.
+uint32_t sender_take_repair(const transport_t *t, send_flow_t *flow, uint32_t *start);
 
+// schedule.c
+void schedule_post(transport_t *t, send_flow_t *flow, const transport_send_t *send);
+uint64_t schedule_rate(transport_t *t, send_flow_t *flow, uint64_t now);
+void schedule_signal(transport_t *t, send_flow_t *flow, uint64_t now);
+void schedule_wake(transport_t *t, send_flow_t *flow, uint64_t now);
+void schedule_remove(transport_t *t, send_flow_t *flow);
+
+// receiver.c
 int receiver_deliver(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes, size_t wire_bytes);
 int receiver_forgiven(const receive_flow_t *flow, transport_range_t *ranges, int capacity);
+void receiver_stats(const receive_flow_t *flow, transport_flow_stats_t *stats);
+void receiver_sum(const receive_flow_t *flow, transport_stats_t *sums);
 void receiver_release(transport_t *t, receive_flow_t *flow);
-void receiver_free(receive_flow_t *flow);
 
 #endif  // HOSTS_INTERNAL_H

@@ -2,7 +2,6 @@
 // The receiving half of a message. The NIC holds the scoreboard and decides;
 // here payload is placed as its delivery header says, and every block is
 // checked to come exactly once.
-#include <stdlib.h>
 #include <string.h>
 
 #include "bitmap.h"
@@ -35,35 +34,74 @@ static void report_double(transport_t *t, receive_flow_t *flow, uint64_t now, ui
                                       .offset = start});
 }
 
-// Takes the blocks of `mask`, block 0 being the range's first, that are not
-// settled yet; returns their bytes.
+// Blocks of a range of `blocks` that are settled, as a mask.
+static uint32_t settled_mask(const receive_flow_t *flow, uint32_t first, uint32_t blocks) {
+  uint32_t mask = 0;
+  if (flow->above > 0)
+    for (uint32_t w = first / 64; w <= (first + blocks - 1) / 64; w++)
+      mask |= (uint32_t)(w == first / 64 ? flow->settled[w] >> first % 64 : flow->settled[w] << (64 - first % 64));
+  if (first < flow->front) {
+    uint32_t below = flow->front - first;
+    mask |= below >= 32 ? UINT32_MAX : ~(UINT32_MAX << below);
+  }
+  return mask;
+}
+
+static bool any_settled_from(const receive_flow_t *flow, uint32_t block) {
+  uint32_t blocks = block_ceiling(flow->length);
+  return block < flow->front || (flow->above > 0 && bitmap_next(flow->settled, block, blocks) < blocks);
+}
+
+// Takes the blocks of `mask`, block 0 being the range's first, none of which is
+// settled; returns their bytes.
 static uint32_t settle(receive_flow_t *flow, uint32_t start, uint32_t end, uint32_t mask, const uint8_t *payload) {
   uint32_t bytes = 0;
   uint32_t first = start / BLOCK_BYTES;
-  uint32_t blocks = block_ceiling(end - start);
-  if (mask == UINT32_MAX >> (32 - blocks)) {
-    bitmap_set(flow->settled, first, first + blocks);
-    if (payload != NULL && flow->buffer != NULL) memcpy(flow->buffer + start, payload, end - start);
-    return end - start;
-  }
   while (mask != 0) {
     uint32_t from = (uint32_t)__builtin_ctz(mask);
     uint64_t rest = ~((uint64_t)mask >> from);
     uint32_t to = from + (uint32_t)__builtin_ctzll(rest);
     uint32_t run_start = start + from * BLOCK_BYTES;
     uint32_t run_end = to * BLOCK_BYTES < end - start ? start + to * BLOCK_BYTES : end;
-    bitmap_set(flow->settled, first + from, first + to);
+    flow->above += bitmap_set(flow->settled, first + from, first + to);
     if (payload != NULL && flow->buffer != NULL)
       memcpy(flow->buffer + run_start, payload + from * BLOCK_BYTES, run_end - run_start);
     bytes += run_end - run_start;
     mask &= to == 32 ? 0 : ~UINT32_C(0) << to;
   }
+  uint32_t front = bitmap_run_end(flow->settled, flow->front, block_ceiling(flow->posted));
+  flow->above -= front - flow->front;
+  flow->front = front;
   return bytes;
 }
 
+enum { HEADERS = BTH_BYTES + RETH_BYTES + DELIVERY_BYTES };
+
+static void place(receive_flow_t *flow, uint32_t start, uint32_t length, const uint8_t *bth, size_t bytes) {
+  if (flow->buffer != NULL && bytes >= HEADERS + (size_t)length) memcpy(flow->buffer + start, bth + HEADERS, length);
+}
+
+// The common case: the next packet of a message without holes, as long and as whole
+// as the last one, and not its end.
+static inline bool is_plain_delivery(receive_flow_t *flow, const uint8_t *bth, size_t bytes, size_t wire_bytes) {
+  uint32_t start = get32(bth + BTH_BYTES + RETH_ADDR), length = get32(bth + BTH_BYTES + RETH_LENGTH);
+  if (start != flow->front * (uint64_t)BLOCK_BYTES || length != flow->whole_bytes || flow->above != 0 ||
+      get64(bth + BTH_BYTES + RETH_BYTES) != flow->whole_delivery || bth[BTH_FLAGS] & BTH_SOLICITED ||
+      wire_bytes < HEADERS + (size_t)length || (uint64_t)start + length >= flow->length)
+    return false;
+  flow->stats.packets++;
+  flow->front += length / BLOCK_BYTES;
+  flow->settled_bytes += length;
+  place(flow, start, length, bth, bytes);
+  return true;
+}
+
 int receiver_deliver(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes, size_t wire_bytes) {
-  enum { HEADERS = BTH_BYTES + RETH_BYTES + DELIVERY_BYTES };
-  if (bytes < HEADERS) return TRANSPORT_MALFORMED;
+  if (bytes < HEADERS) return transport_malformed(t);
+  uint32_t qp = bth_dest_qp(bth);
+  receive_flow_t *flow = t->receives[qp_slot(qp)];
+  if (flow != NULL && flow->qp != qp) flow = NULL;
+  if (flow != NULL && is_plain_delivery(flow, bth, bytes, wire_bytes)) return TRANSPORT_OK;
   const uint8_t *reth = bth + BTH_BYTES;
   const uint8_t *delivery = reth + RETH_BYTES;
   uint8_t event = delivery[0];
@@ -75,11 +113,8 @@ int receiver_deliver(transport_t *t, uint64_t now, const uint8_t *bth, size_t by
   if ((event != DELIVERY_DATA && event != DELIVERY_FORGIVEN) || start % BLOCK_BYTES != 0 || length == 0 ||
       blocks > MAX_RANGE_BLOCKS || (length % BLOCK_BYTES != 0 && !solicited) || accept == 0 ||
       (blocks < 32 && accept >> blocks != 0) || (event == DELIVERY_DATA && wire_bytes < HEADERS + (size_t)length))
-    return TRANSPORT_MALFORMED;
-
-  uint32_t qp = get24(bth + BTH_DEST_QP);
-  receive_flow_t *flow = t->receives[qp_slot(qp)];
-  if (flow == NULL || flow->qp != qp) {
+    return transport_malformed(t);
+  if (flow == NULL) {
     t->stats.unknown_qp++;
     return TRANSPORT_UNKNOWN;
   }
@@ -87,70 +122,40 @@ int receiver_deliver(transport_t *t, uint64_t now, const uint8_t *bth, size_t by
   // Only the message's last packet ends it, and nothing lies beyond. It may end
   // below what was posted: then that is its length.
   if (end > flow->length || (flow->length < flow->posted && solicited && end != flow->length))
-    return TRANSPORT_MALFORMED;
-  uint32_t last = block_ceiling(flow->length), after = block_ceiling((uint32_t)end);
-  if (solicited && end < flow->length && bitmap_next(flow->settled, after, last) < last) return TRANSPORT_MALFORMED;
+    return transport_malformed(t);
+  if (solicited && end < flow->length && any_settled_from(flow, block_ceiling((uint32_t)end)))
+    return transport_malformed(t);
 
   if (flow->stats.packets++ == 0) flow->stats.first_ns = now;
-  t->stats.received_packets++;
   if (solicited) flow->length = (uint32_t)end;
   uint32_t first = start / BLOCK_BYTES;
-  uint32_t already = 0;
-  for (uint32_t w = first / 64; w <= (first + blocks - 1) / 64; w++) {
-    uint64_t word = flow->settled[w];
-    already |= (uint32_t)(w == first / 64 ? word >> first % 64 : word << (64 - first % 64));
-  }
-  if ((already & accept) != 0) {
-    report_double(t, flow, now, start);
-    accept &= ~already;
-  }
-  const uint8_t *payload = NULL;
-  if (event == DELIVERY_DATA && bytes >= HEADERS + (size_t)length) payload = bth + HEADERS;
-  uint32_t fresh = settle(flow, start, (uint32_t)end, accept, payload);
-  flow->settled_bytes += fresh;
-  if (event == DELIVERY_FORGIVEN) {
-    for (uint32_t mask = accept; mask != 0; mask &= mask - 1) {
-      uint32_t block = first + (uint32_t)__builtin_ctz(mask);
-      flow->forgiven[block / 64] |= UINT64_C(1) << block % 64;
-    }
-    flow->stats.forgiven_bytes += fresh;
-    t->stats.forgiven_bytes += fresh;
+  if (first == flow->front && flow->above == 0 && event == DELIVERY_DATA && accept == UINT32_MAX >> (32 - blocks)) {
+    // In order, and all of it new.
+    flow->front += blocks;
+    flow->settled_bytes += length;
+    flow->whole_bytes = length % BLOCK_BYTES == 0 ? length : 0;
+    flow->whole_delivery = get64(delivery);
+    place(flow, start, length, bth, bytes);
   } else {
-    flow->stats.first_bytes += fresh;
-    t->stats.received_bytes += fresh;
-  }
-  if (!flow->done && flow->settled_bytes == flow->length) complete(t, flow, now);
-  return TRANSPORT_OK;
-}
-
-static void recycle(transport_t *t, receive_flow_t *flow) {
-  flow->next_free = t->free_receives;
-  t->free_receives = flow;
-}
-
-static receive_flow_t *obtain(transport_t *t, uint32_t words) {
-  receive_flow_t *flow = t->free_receives;
-  if (flow != NULL)
-    t->free_receives = flow->next_free;
-  else if ((flow = calloc(1, sizeof *flow)) == NULL)
-    return NULL;
-  if (flow->capacity < words) {
-    free(flow->settled);
-    flow->settled = malloc((size_t)words * 2 * sizeof *flow->settled);
-    flow->capacity = flow->settled == NULL ? 0 : words;
-    if (flow->settled == NULL) {
-      recycle(t, flow);
-      return NULL;
+    const uint8_t *payload = NULL;
+    if (event == DELIVERY_DATA && bytes >= HEADERS + (size_t)length) payload = bth + HEADERS;
+    uint32_t already = settled_mask(flow, first, blocks);
+    if ((already & accept) != 0) {
+      report_double(t, flow, now, start);
+      accept &= ~already;
+    }
+    uint32_t fresh = settle(flow, start, (uint32_t)end, accept, payload);
+    flow->settled_bytes += fresh;
+    if (event == DELIVERY_FORGIVEN) {
+      for (uint32_t mask = accept; mask != 0; mask &= mask - 1) {
+        uint32_t block = first + (uint32_t)__builtin_ctz(mask);
+        flow->forgiven[block / 64] |= UINT64_C(1) << block % 64;
+      }
+      flow->stats.forgiven_bytes += fresh;
     }
   }
-  uint64_t *settled = flow->settled;
-  uint32_t capacity = flow->capacity;
-  memset(settled, 0, (size_t)words * 2 * sizeof *settled);
-  memset(flow, 0, sizeof *flow);
-  flow->settled = settled;
-  flow->forgiven = settled + words;
-  flow->capacity = capacity;
-  return flow;
+  if (flow->settled_bytes == flow->length && !flow->done) complete(t, flow, now);
+  return TRANSPORT_OK;
 }
 
 int transport_post_receive(transport_t *t, uint64_t now, const transport_expect_t *expect, uint64_t *id) {
@@ -158,12 +163,15 @@ int transport_post_receive(transport_t *t, uint64_t now, const transport_expect_
   if (expect->length_bytes == 0 || expect->qp >> 24 != 0) return TRANSPORT_INVALID;
   if (t->receive_qps.qp[slot] != expect->qp) return TRANSPORT_NOT_FOUND;
   if (t->receives[slot] != NULL) return TRANSPORT_BUSY;
-  receive_flow_t *flow = obtain(t, bitmap_words(block_ceiling(expect->length_bytes)));
+  uint32_t words = bitmap_words(block_ceiling(expect->length_bytes));
+  receive_flow_t *flow = (receive_flow_t *)flow_obtain(&t->free_receives, sizeof *flow, words);
   if (flow == NULL) return TRANSPORT_NO_MEMORY;
   if (!events_reserve(t, 2)) {
-    recycle(t, flow);
+    flow_recycle(&t->free_receives, &flow->memory);
     return TRANSPORT_NO_MEMORY;
   }
+  flow->settled = flow->memory.maps;
+  flow->forgiven = flow->memory.maps + words;
   flow->posted = expect->length_bytes;
   flow->length = expect->length_bytes;
   flow->buffer = expect->buffer;
@@ -191,14 +199,21 @@ int receiver_forgiven(const receive_flow_t *flow, transport_range_t *ranges, int
   return count;
 }
 
-void receiver_release(transport_t *t, receive_flow_t *flow) {
-  events_unreserve(t, (uint32_t)!flow->done + (uint32_t)!flow->reported);
-  t->receives[flow->slot] = NULL;
-  recycle(t, flow);
+void receiver_sum(const receive_flow_t *flow, transport_stats_t *sums) {
+  sums->received_packets += flow->stats.packets;
+  sums->received_bytes += flow->settled_bytes - flow->stats.forgiven_bytes;
+  sums->forgiven_bytes += flow->stats.forgiven_bytes;
 }
 
-void receiver_free(receive_flow_t *flow) {
-  if (flow == NULL) return;
-  free(flow->settled);
-  free(flow);
+void receiver_stats(const receive_flow_t *flow, transport_flow_stats_t *stats) {
+  *stats = flow->stats;
+  stats->settled_bytes = flow->settled_bytes;
+  stats->first_bytes = flow->settled_bytes - flow->stats.forgiven_bytes;
+}
+
+void receiver_release(transport_t *t, receive_flow_t *flow) {
+  events_unreserve(t, (uint32_t)!flow->done + (uint32_t)!flow->reported);
+  receiver_sum(flow, &t->stats);
+  t->receives[flow->slot] = NULL;
+  flow_recycle(&t->free_receives, &flow->memory);
 }

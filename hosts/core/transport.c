@@ -44,9 +44,6 @@ int transport_create(const transport_config_t *config, transport_t **out) {
   // never fill its line.
   if (config->port_paced && t->slack_ticks == 0) t->slack_ticks = (1 << TICK_SHIFT) - 1;
   t->host_full_gap = gap_ticks((uint64_t)config->payload_bytes + config->overhead_bytes, config->line_rate_bps);
-  heap_init(&t->timed);
-  heap_init(&t->expiry);
-  t->ready_head = t->ready_tail = NO_SLOT;
   qp_pool_init(&t->send_qps, config->first_owner);
   qp_pool_init(&t->receive_qps, config->first_owner);
   *out = t;
@@ -56,19 +53,11 @@ int transport_create(const transport_config_t *config, transport_t **out) {
 void transport_destroy(transport_t *t) {
   if (t == NULL) return;
   for (uint32_t i = 0; i < TRANSPORT_SLOTS; i++) {
-    sender_free(t->sends[i]);
-    receiver_free(t->receives[i]);
+    if (t->sends[i] != NULL) flow_free(&t->sends[i]->memory);
+    if (t->receives[i] != NULL) flow_free(&t->receives[i]->memory);
   }
-  for (send_flow_t *flow = t->free_sends; flow != NULL;) {
-    send_flow_t *next = flow->next_free;
-    sender_free(flow);
-    flow = next;
-  }
-  for (receive_flow_t *flow = t->free_receives; flow != NULL;) {
-    receive_flow_t *next = flow->next_free;
-    receiver_free(flow);
-    flow = next;
-  }
+  flow_free_list(t->free_sends);
+  flow_free_list(t->free_receives);
   free(t->events);
   free(t);
 }
@@ -111,42 +100,25 @@ int transport_free_receive_qp(transport_t *t, uint32_t qp) {
   return qp_free(&t->receive_qps, t->receives[qp_slot(qp)] != NULL, qp);
 }
 
-static int dispatch(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes, size_t wire_bytes) {
-  if (bytes < BTH_BYTES || wire_bytes < bytes) return TRANSPORT_MALFORMED;
-  switch (bth[BTH_OPCODE]) {
-    case OPCODE_WRITE_ONLY:
-      return receiver_deliver(t, now, bth, bytes, wire_bytes);
-    case OPCODE_ACKNOWLEDGE:
-      return sender_feedback(t, now, bth, bytes);
-    case OPCODE_CNP:
-      return sender_notification(t, now, bth);
-    default:
-      return TRANSPORT_MALFORMED;
-  }
-}
-
 int transport_receive(transport_t *t, uint64_t now, const uint8_t *data, size_t bytes, size_t wire_bytes) {
-  int status = dispatch(t, now, data, bytes, wire_bytes);
-  if (status == TRANSPORT_MALFORMED) t->stats.malformed++;
-  return status;
+  if (bytes >= BTH_BYTES && wire_bytes >= bytes) {
+    uint8_t opcode = data[BTH_OPCODE];
+    if (opcode == OPCODE_ACKNOWLEDGE) return sender_feedback(t, now, data, bytes);
+    if (opcode == OPCODE_WRITE_ONLY) return receiver_deliver(t, now, data, bytes, wire_bytes);
+    if (opcode == OPCODE_CNP) return sender_notification(t, now, data);
+  }
+  return transport_malformed(t);
 }
 
 int transport_receive_frame(transport_t *t, uint64_t now, const uint8_t *data, size_t bytes, size_t wire_bytes) {
-  if (bytes >= TRANSPORT_UDP_OFFSET && wire_bytes >= bytes) {
-    const uint8_t *ip = data + ETHERNET_BYTES;
-    const uint8_t *udp = ip + IPV4_BYTES;
-    size_t payload_bytes = get16(udp + 4);
-    if (get16(data + 12) == ETHERTYPE_IPV4 && ip[0] == 0x45 && ip[9] == PROTO_UDP &&
-        get16(udp + 2) == UDP_PORT_ROCE && payload_bytes >= UDP_BYTES &&
-        TRANSPORT_UDP_OFFSET - UDP_BYTES + payload_bytes <= wire_bytes) {
-      payload_bytes -= UDP_BYTES;
-      size_t captured = bytes - TRANSPORT_UDP_OFFSET;
-      if (captured > payload_bytes) captured = payload_bytes;
-      return transport_receive(t, now, data + TRANSPORT_UDP_OFFSET, captured, payload_bytes);
-    }
-  }
-  t->stats.malformed++;
-  return TRANSPORT_MALFORMED;
+  if (bytes < TRANSPORT_UDP_OFFSET || wire_bytes < bytes || !frame_is_roce(data)) return transport_malformed(t);
+  size_t payload_bytes = get16(data + ETHERNET_BYTES + IPV4_BYTES + 4);
+  if (payload_bytes < UDP_BYTES || TRANSPORT_UDP_OFFSET - UDP_BYTES + payload_bytes > wire_bytes)
+    return transport_malformed(t);
+  payload_bytes -= UDP_BYTES;
+  size_t captured = bytes - TRANSPORT_UDP_OFFSET;
+  if (captured > payload_bytes) captured = payload_bytes;
+  return transport_receive(t, now, data + TRANSPORT_UDP_OFFSET, captured, payload_bytes);
 }
 
 static send_flow_t *send_by_id(const transport_t *t, uint64_t id) {
@@ -182,8 +154,7 @@ int transport_flow_stats(transport_t *t, uint64_t now, uint64_t id, transport_fl
   if (send != NULL) {
     sender_stats(t, send, now, stats);
   } else if (receive != NULL) {
-    *stats = receive->stats;
-    stats->settled_bytes = receive->settled_bytes;
+    receiver_stats(receive, stats);
   } else {
     return TRANSPORT_NOT_FOUND;
   }
@@ -192,6 +163,10 @@ int transport_flow_stats(transport_t *t, uint64_t now, uint64_t id, transport_fl
 
 int transport_get_stats(const transport_t *t, transport_stats_t *stats) {
   *stats = t->stats;
+  for (uint32_t i = 0; i < TRANSPORT_SLOTS; i++) {
+    if (t->sends[i] != NULL) sender_sum(t->sends[i], stats);
+    if (t->receives[i] != NULL) receiver_sum(t->receives[i], stats);
+  }
   return TRANSPORT_OK;
 }
 

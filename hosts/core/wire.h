@@ -3,7 +3,9 @@
 #ifndef HOSTS_WIRE_H
 #define HOSTS_WIRE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   ETHERTYPE_IPV4 = 0x0800,
@@ -88,6 +90,25 @@ static inline void put32(uint8_t *p, uint32_t v) {
 static inline void put48(uint8_t *p, uint64_t v) {
   put16(p, (uint32_t)(v >> 32));
   put32(p + 2, (uint32_t)v);
+}
+
+static inline uint32_t bth_dest_qp(const uint8_t *bth) { return get32(bth + BTH_CONGESTION) & 0xffffff; }
+
+// Neither a fragment nor another protocol than UDP.
+static inline bool frame_is_whole_udp(const uint8_t *data) {
+  static const uint8_t mask[4] = {0x3f, 0xff, 0, 0xff}, value[4] = {0, 0, 0, PROTO_UDP};
+  uint32_t word, m, v;
+  memcpy(&word, data + 20, sizeof word);
+  memcpy(&m, mask, sizeof m);
+  memcpy(&v, value, sizeof v);
+  return (word & m) == v;
+}
+
+// UDP to RoCE's port in an unfragmented IPv4 packet without options. 38 bytes at
+// least, from Ethernet on.
+static inline bool frame_is_roce(const uint8_t *data) {
+  return get32(data + 12) >> 8 == (ETHERTYPE_IPV4 << 8 | 0x45) && frame_is_whole_udp(data) &&
+         get16(data + 36) == UDP_PORT_ROCE;
 }
 
 #endif  // HOSTS_WIRE_H

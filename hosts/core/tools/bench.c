@@ -84,7 +84,8 @@ int main(int argc, char **argv) {
     if (post(a, b, now, message_bytes) != 0) return 1;
   transport_packet_t packet;
   while (done < messages) {
-    if (tail - head < RING && transport_poll(a, now, &packet) == 1) {
+    uint64_t wake = transport_next_wake(a);
+    if (wake <= now && tail - head < RING && transport_poll(a, now, &packet) == 1) {
       const uint8_t *bth = packet.header + TRANSPORT_UDP_OFFSET;
       ring[tail++ % RING] = (in_flight_t){
           .due = now + DELAY_NS,
@@ -98,7 +99,6 @@ int main(int argc, char **argv) {
       packets++;
       continue;
     }
-    uint64_t wake = transport_next_wake(a);
     if (head != tail && ring[head % RING].due < wake) wake = ring[head % RING].due;
     if (wake > now) now = wake;
     for (; head != tail && ring[head % RING].due <= now; head++) {

@@ -15,26 +15,29 @@ static uint64_t draw(uint64_t below) {
 
 int main(void) {
   static heap_t heap;
-  static uint64_t keys[TRANSPORT_SLOTS];
-  heap_init(&heap);
-  for (int i = 0; i < TRANSPORT_SLOTS; i++) keys[i] = UINT64_MAX;
+  static uint64_t times[TRANSPORT_SLOTS];
+  for (int i = 0; i < TRANSPORT_SLOTS; i++) times[i] = UINT64_MAX;
   uint32_t size = 0;
-  for (int step = 0; step < 40000; step++) {
-    // Few slots at first, all of them later; few keys, so that there are ties.
+  uint16_t first = 0;
+  for (int step = 0; step < 60000; step++) {
+    // Few slots at first, all of them later; few times, so that there are ties.
     uint16_t slot = (uint16_t)draw(step < 20000 ? 40 : TRANSPORT_SLOTS);
-    if (draw(3) == 0) {
-      size -= keys[slot] != UINT64_MAX;
-      keys[slot] = UINT64_MAX;
+    if (draw(3) == 0 && size > 0) {
+      times[first] += draw(30);
+      heap_move_first(&heap, times[first]);
+    } else if (times[slot] != UINT64_MAX || draw(20) == 0) {
+      size -= times[slot] != UINT64_MAX;
+      times[slot] = UINT64_MAX;
       heap_remove(&heap, slot);
     } else {
-      size += keys[slot] == UINT64_MAX;
-      keys[slot] = draw(1000);
-      heap_set(&heap, slot, keys[slot]);
+      size++;
+      times[slot] = draw(1000) + (draw(2) << 52);
+      heap_push(&heap, slot, times[slot]);
     }
-    uint16_t first = 0;
+    first = 0;
     for (uint16_t i = 1; i < TRANSPORT_SLOTS; i++)
-      if (keys[i] < keys[first]) first = i;
-    if (heap.size != size || (size > 0 && (heap.entries[0].slot != first || heap.entries[0].key != keys[first]))) {
+      if (times[i] < times[first]) first = i;
+    if (heap.size != size || heap_first_ns(&heap) != times[first] || (size > 0 && heap_first_slot(&heap) != first)) {
       fprintf(stderr, "heap: step %d: wrong first entry or size\n", step);
       return 1;
     }
