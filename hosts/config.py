@@ -31,7 +31,8 @@ _SAME_NAME = (
         "rto_limit",
     ),
     *("first_owner", "catch_up_ns", "gradient_dscp", "data_dscp", "ttl", "port_paced"),
-    *("repeat_tail", "gap_repair_ns", "ignore_beyond_gap", "scale_window"),
+    *("repeat_tail", "window_repairs", "blocked_stops_timer", "gap_repair_ns", "ignore_beyond_gap"),
+    "scale_window",
 )
 _DCQCN_SAME_NAME = (
     *("alpha_period_ns", "decrease_period_ns", "increase_period_ns", "fast_recovery_stages"),
@@ -137,8 +138,15 @@ class TransportConfig:
     rates pace here. With `catch_up_ns` 0 a flow's next packet is then due its gap after the last one went
     out, to the nanosecond; fractions of one are kept."""
     repeat_tail: bool = False
-    """When the timeout expires, all from rcv_nxt to the end of what was sent goes out again, as in the
-    paper's study; else only what is not settled."""
+    """When the timeout expires, the flow goes back to rcv_nxt and sends all from there on again, as in the
+    paper's study; else it repeats only what is not settled."""
+    window_repairs: bool = False
+    """Repairs need room in the window too, as in the study: a flow whose window is full when the packet at
+    rcv_nxt is lost waits for its timeout. Only with `repeat_tail`, which empties the window."""
+    blocked_stops_timer: bool = False
+    """While a flow's next packet could have left by its pacing and has not (its window is full, or all of it
+    is sent), no timer wakes the other flows: their packets leave when something arrives, or right behind
+    another. A quirk of the study's NIC. Only with `port_paced`."""
     gap_repair_ns: int = 0
     """An ACK for bytes beyond rcv_nxt has the packet at rcv_nxt sent again, once for each rcv_nxt and again
     after this long: the study's gap NACK, which our NIC leaves to the sender. 0: never."""
@@ -177,9 +185,24 @@ class TransportConfig:
         check_int("first_owner", self.first_owner, 0, 2047)
         check_int("catch_up_ns", self.catch_up_ns, 0, 1 << 40)
         check_int("gap_repair_ns", self.gap_repair_ns, 0, 1 << 52)
-        for name in ("scale_window", "port_paced", "repeat_tail", "ignore_beyond_gap"):
+        for name in (
+            *("scale_window", "port_paced", "repeat_tail", "window_repairs", "blocked_stops_timer"),
+            "ignore_beyond_gap",
+        ):
             value = getattr(self, name)
             check(isinstance(value, bool), name, value, "True or False")
+        check(
+            self.repeat_tail or not self.window_repairs,
+            "window_repairs",
+            self.window_repairs,
+            "False without repeat_tail",
+        )
+        check(
+            self.port_paced or not self.blocked_stops_timer,
+            "blocked_stops_timer",
+            self.blocked_stops_timer,
+            "False without port_paced",
+        )
         for name in ("gradient_dscp", "data_dscp"):
             check_int(name, getattr(self, name), 0, 63)
         check(self.gradient_dscp != self.data_dscp, "data_dscp", self.data_dscp, "other than gradient_dscp")

@@ -29,7 +29,8 @@ typedef struct send_flow {
   uint32_t length;
   uint32_t blocks;
   uint32_t rcv_nxt;
-  uint32_t snd_nxt;
+  uint32_t snd_nxt;        // next new data; after going back, what is to be sent again
+  uint32_t sent_end;       // end of all that was ever sent
   uint32_t settled_above;  // bytes settled at or above rcv_nxt
   uint32_t repair_blocks;
   uint32_t repair_hint;  // no block below it is in `repair`
@@ -131,6 +132,11 @@ struct transport {
   uint64_t host_tick;  // when the host's line is free
   uint64_t host_full_gap;
   uint64_t slack_ticks;  // a packet that was due longer ago counts as due this long ago
+  // Messages that are being sent, for blocked_stops_timer.
+  uint16_t live[TRANSPORT_SLOTS];
+  uint32_t live_count;
+  bool triggered;  // something happened since transport_poll found nothing to send
+  bool stopped;    // it set no timer then
   uint64_t serial;  // of the last message
   qp_pool_t send_qps;
   qp_pool_t receive_qps;
@@ -173,6 +179,7 @@ void sender_sum(const send_flow_t *flow, transport_stats_t *sums);
 void sender_release(transport_t *t, send_flow_t *flow);
 void sender_run_expiries(transport_t *t, uint64_t now);
 // The next range that waits to be sent again, ascending. `*start` is its offset.
+void sender_count_repeat(send_flow_t *flow, uint32_t start, uint32_t bytes);
 uint32_t sender_take_repair(const transport_t *t, send_flow_t *flow, uint32_t *start);
 
 // schedule.c
@@ -180,7 +187,8 @@ void schedule_post(transport_t *t, send_flow_t *flow, const transport_send_t *se
 uint64_t schedule_rate(transport_t *t, send_flow_t *flow, uint64_t now);
 void schedule_signal(transport_t *t, send_flow_t *flow, uint64_t now);
 void schedule_wake(transport_t *t, send_flow_t *flow, uint64_t now);
-void schedule_remove(transport_t *t, send_flow_t *flow);
+void schedule_remove(transport_t *t, send_flow_t *flow);  // until it is woken
+void schedule_end(transport_t *t, send_flow_t *flow);     // for good; again: nothing
 
 // receiver.c
 int receiver_deliver(transport_t *t, uint64_t now, const uint8_t *bth, size_t bytes, size_t wire_bytes);

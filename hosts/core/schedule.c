@@ -36,14 +36,14 @@ void schedule_signal(transport_t *t, send_flow_t *flow, uint64_t now) {
   if (flow->dcqcn.rate_bps != flow->rate_bps) rate_changed(t, flow);
 }
 
-// Repairs need no window.
 static inline bool sendable(const transport_t *t, const send_flow_t *flow) {
-  if (flow->repair_blocks > 0) return true;
+  if (flow->repair_blocks > 0 && !t->config.window_repairs) return true;
   uint32_t left = flow->length - flow->snd_nxt;
-  if (left == 0) return false;
+  if (left == 0 && flow->repair_blocks == 0) return false;
   uint64_t used = flow->snd_nxt - flow->rcv_nxt;
   if (used + (left < t->config.payload_bytes ? left : t->config.payload_bytes) > t->config.span_bytes) return false;
-  if (t->config.window_basis == TRANSPORT_WINDOW_UNSETTLED) used -= flow->settled_above;
+  if (t->config.window_basis == TRANSPORT_WINDOW_UNSETTLED)
+    used = used > flow->settled_above ? used - flow->settled_above : 0;
   return used < flow->open_window;
 }
 
@@ -106,6 +106,16 @@ void schedule_post(transport_t *t, send_flow_t *flow, const transport_send_t *se
   put_lengths(header, t->config.payload_bytes);
   dcqcn_init(&flow->dcqcn, &t->dcqcn);
   rate_changed(t, flow);
+  t->live[t->live_count++] = flow->slot;
+  t->triggered = true;
+}
+
+void schedule_end(transport_t *t, send_flow_t *flow) {
+  schedule_remove(t, flow);
+  heap_remove(&t->expiry, flow->slot);
+  uint32_t at = 0;
+  while (at < t->live_count && t->live[at] != flow->slot) at++;
+  if (at < t->live_count) t->live[at] = t->live[--t->live_count];
 }
 
 // --- packets
@@ -129,12 +139,14 @@ static inline void pace(transport_t *t, send_flow_t *flow, uint64_t now, uint32_
 
 static inline void send_one(transport_t *t, send_flow_t *flow, uint64_t now, transport_packet_t *packet) {
   uint32_t start = flow->snd_nxt, bytes = flow->length - start;
-  packet->retransmission = flow->repair_blocks > 0;
+  packet->retransmission = start < flow->sent_end || flow->repair_blocks > 0;
   if (flow->repair_blocks > 0) {
     bytes = sender_take_repair(t, flow, &start);
   } else {
     if (bytes > t->config.payload_bytes) bytes = t->config.payload_bytes;
     flow->snd_nxt += bytes;
+    if (packet->retransmission) sender_count_repeat(flow, start, bytes);
+    if (flow->snd_nxt > flow->sent_end) flow->sent_end = flow->snd_nxt;
   }
   uint8_t *header = packet->header, *bth = header + TRANSPORT_UDP_OFFSET;
   memcpy(header, flow->header, TRANSPORT_HEADER_BYTES);
@@ -156,6 +168,13 @@ static inline void send_one(transport_t *t, send_flow_t *flow, uint64_t now, tra
   flow->activity_ns = now;
 }
 
+// A flow's next packet could have left by its pacing, and has not.
+static bool any_time_passed(const transport_t *t, uint64_t now) {
+  for (uint32_t i = 0; i < t->live_count; i++)
+    if (tick_ceiling(t->sends[t->live[i]]->next_tick) <= now) return true;
+  return false;
+}
+
 int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
   if (heap_first_ns(&t->expiry) <= now) sender_run_expiries(t, now);
   if (!t->config.port_paced && tick_ceiling(t->host_tick) > now) return 0;
@@ -167,17 +186,24 @@ int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
       continue;
     }
     send_one(t, flow, now, packet);
+    t->triggered = true;
     if (sendable(t, flow))
       heap_move_first(&t->timed, tick_ceiling(flow->next_tick));
     else
       schedule_remove(t, flow);
     return 1;
   }
+  t->triggered = false;
+  if (t->config.blocked_stops_timer) t->stopped = any_time_passed(t, now);
   return 0;
 }
 
 uint64_t transport_next_wake(const transport_t *t) {
   uint64_t wake_ns = heap_first_ns(&t->timed);
+  if (t->config.blocked_stops_timer && t->live_count > 0) {
+    if (t->triggered) return 0;
+    if (t->stopped) wake_ns = UINT64_MAX;
+  }
   if (!t->config.port_paced && wake_ns != UINT64_MAX && wake_ns < tick_ceiling(t->host_tick))
     wake_ns = tick_ceiling(t->host_tick);
   uint64_t expiry_ns = heap_first_ns(&t->expiry);

@@ -13,16 +13,14 @@ static uint32_t block_bytes(const send_flow_t *flow, uint32_t count, bool with_l
   return (uint32_t)bytes;
 }
 
-// Marks what of [start, end) is sent and not settled, or all that is sent, to be
-// sent again.
-static void request(send_flow_t *flow, uint32_t start, uint32_t end, bool all) {
+// Marks what of [start, end) is sent and not settled to be sent again.
+static void request(send_flow_t *flow, uint32_t start, uint32_t end) {
   if (start < flow->rcv_nxt) start = flow->rcv_nxt;
-  if (end > flow->snd_nxt) end = flow->snd_nxt;
+  if (end > flow->sent_end) end = flow->sent_end;
   if (start >= end) return;
   uint32_t from = start / BLOCK_BYTES, to = block_ceiling(end);
   for (uint32_t w = from / 64; w <= (to - 1) / 64; w++) {
-    uint64_t fresh = bitmap_mask(w, from, to) & ~flow->repair[w];
-    if (!all) fresh &= ~flow->settled[w];
+    uint64_t fresh = bitmap_mask(w, from, to) & ~flow->settled[w] & ~flow->repair[w];
     flow->repair[w] |= fresh;
     flow->repair_blocks += (uint32_t)__builtin_popcountll(fresh);
   }
@@ -42,6 +40,8 @@ static uint32_t settle_below(send_flow_t *flow, uint32_t rcv_nxt) {
   if (flow->repair_blocks > 0) flow->repair_blocks -= bitmap_clear(flow->repair, from, to);
   uint32_t fresh = rcv_nxt - flow->rcv_nxt - already;
   flow->rcv_nxt = rcv_nxt;
+  // What was sent again may be acknowledged faster than it is sent.
+  if (flow->snd_nxt < rcv_nxt) flow->snd_nxt = rcv_nxt;
   return fresh;
 }
 
@@ -79,8 +79,7 @@ static void observe(send_flow_t *flow, uint64_t now, uint8_t report) {
 }
 
 static void finish(transport_t *t, send_flow_t *flow, uint64_t now, uint32_t type) {
-  schedule_remove(t, flow);
-  heap_remove(&t->expiry, flow->slot);
+  schedule_end(t, flow);
   count_mode(flow, now, &flow->stats);
   schedule_rate(t, flow, now);  // whatever is due by now is counted
   flow->done = true;
@@ -118,8 +117,8 @@ static bool repair_gap(const transport_t *t, send_flow_t *flow, uint64_t now) {
   if (flow->gap_head == flow->rcv_nxt && now - flow->gap_ns < t->config.gap_repair_ns) return false;
   flow->gap_head = flow->rcv_nxt;
   flow->gap_ns = now;
-  uint32_t sent = flow->snd_nxt - flow->rcv_nxt;
-  request(flow, flow->rcv_nxt, flow->rcv_nxt + (sent < t->config.payload_bytes ? sent : t->config.payload_bytes), false);
+  uint32_t sent = flow->sent_end - flow->rcv_nxt;
+  request(flow, flow->rcv_nxt, flow->rcv_nxt + (sent < t->config.payload_bytes ? sent : t->config.payload_bytes));
   return true;
 }
 
@@ -167,7 +166,7 @@ int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t byt
   if (rcv_nxt > flow->length && rcv_nxt <= (uint64_t)flow->blocks * BLOCK_BYTES) rcv_nxt = flow->length;
   bool aligned = (rcv_nxt % BLOCK_BYTES == 0 || rcv_nxt == flow->length) && start % BLOCK_BYTES == 0 &&
                  (end % BLOCK_BYTES == 0 || end == flow->length);
-  if (!aligned || rcv_nxt > flow->snd_nxt || end > flow->snd_nxt) {
+  if (!aligned || rcv_nxt > flow->sent_end || end > flow->sent_end) {
     t->stats.bad_feedback++;
     return transport_malformed(t);
   }
@@ -182,7 +181,7 @@ int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t byt
     if (start > flow->rcv_nxt) counts = repair_gap(t, flow, now) || !t->config.ignore_beyond_gap;
   } else {
     flow->stats.naks++;
-    request(flow, start, (uint32_t)end, false);
+    request(flow, start, (uint32_t)end);
   }
   if (fresh > 0) flow->expiries = 0;
   if (counts) after_feedback(t, flow, now, bth);
@@ -201,8 +200,9 @@ void sender_run_expiries(transport_t *t, uint64_t now) {
       heap_move_first(&t->expiry, due);
       continue;
     }
-    if (flow->snd_nxt - flow->rcv_nxt == flow->settled_above) {
-      // Nothing is outstanding: the flow waits for its pacing, not for feedback.
+    uint32_t outstanding = flow->snd_nxt - flow->rcv_nxt;
+    if (outstanding == 0 || (!t->config.repeat_tail && outstanding == flow->settled_above)) {
+      // The flow waits for its pacing, not for feedback.
       flow->activity_ns = now;
       heap_move_first(&t->expiry, now + t->config.rto_ns);
       continue;
@@ -212,11 +212,20 @@ void sender_run_expiries(transport_t *t, uint64_t now) {
       finish(t, flow, now, TRANSPORT_FAILED);
       continue;
     }
-    request(flow, flow->rcv_nxt, flow->snd_nxt, t->config.repeat_tail);
+    if (t->config.repeat_tail)
+      flow->snd_nxt = flow->rcv_nxt;
+    else
+      request(flow, flow->rcv_nxt, flow->sent_end);
     flow->activity_ns = now;
     heap_move_first(&t->expiry, now + t->config.rto_ns);
     schedule_wake(t, flow, now);
   }
+}
+
+void sender_count_repeat(send_flow_t *flow, uint32_t start, uint32_t bytes) {
+  uint32_t sent = flow->sent_end - start;
+  flow->stats.retransmitted_bytes += bytes < sent ? bytes : sent;
+  flow->stats.retransmitted_packets++;
 }
 
 uint32_t sender_take_repair(const transport_t *t, send_flow_t *flow, uint32_t *start) {
@@ -230,8 +239,7 @@ uint32_t sender_take_repair(const transport_t *t, send_flow_t *flow, uint32_t *s
   flow->repair_hint = flow->repair_blocks > 0 ? to : UINT32_MAX;
   *start = from * BLOCK_BYTES;
   uint32_t bytes = block_bytes(flow, to - from, to == flow->blocks);
-  flow->stats.retransmitted_bytes += bytes;
-  flow->stats.retransmitted_packets++;
+  sender_count_repeat(flow, *start, bytes);
   return bytes;
 }
 
@@ -239,7 +247,7 @@ void sender_stats(transport_t *t, send_flow_t *flow, uint64_t now, transport_flo
   if (!flow->done) schedule_rate(t, flow, now);
   *stats = flow->stats;
   if (!flow->done) count_mode(flow, now, stats);
-  stats->first_bytes = flow->snd_nxt;
+  stats->first_bytes = flow->sent_end;
   stats->rate_bps = flow->dcqcn.rate_bps;
   stats->alpha_q31 = flow->dcqcn.alpha_q31;
   stats->signals = flow->dcqcn.signals;
@@ -251,7 +259,7 @@ void sender_stats(transport_t *t, send_flow_t *flow, uint64_t now, transport_flo
 void sender_sum(const send_flow_t *flow, transport_stats_t *sums) {
   const transport_flow_stats_t *stats = &flow->stats;
   sums->sent_packets += stats->packets;
-  sums->first_bytes += flow->snd_nxt;
+  sums->first_bytes += flow->sent_end;
   sums->retransmitted_bytes += stats->retransmitted_bytes;
   sums->retransmitted_packets += stats->retransmitted_packets;
   sums->acks += stats->acks;
@@ -307,8 +315,7 @@ int transport_post_send(transport_t *t, uint64_t now, const transport_send_t *se
 }
 
 void sender_release(transport_t *t, send_flow_t *flow) {
-  schedule_remove(t, flow);
-  heap_remove(&t->expiry, flow->slot);
+  schedule_end(t, flow);
   if (!flow->done) events_unreserve(t, 1);
   sender_sum(flow, &t->stats);
   t->sends[flow->slot] = NULL;

@@ -13,7 +13,7 @@ static bool config_valid(const transport_config_t *c) {
       c->overhead_bytes > 1024 || c->window_basis > TRANSPORT_WINDOW_CUMULATIVE ||
       c->span_bytes < c->payload_bytes || c->rto_ns == 0 || c->rto_ns > UINT64_C(1) << 52 || c->rto_limit == 0 ||
       c->first_owner >> OWNER_WIDTH != 0 || c->catch_up_ns > UINT64_C(1) << 40 || c->port_paced > 1 ||
-      c->repeat_tail > 1 || c->ignore_beyond_gap > 1 || c->gap_repair_ns > UINT64_C(1) << 52 ||
+      c->repeat_tail > 1 || c->window_repairs > c->repeat_tail || c->blocked_stops_timer > c->port_paced || c->ignore_beyond_gap > 1 || c->gap_repair_ns > UINT64_C(1) << 52 ||
       c->gradient_dscp > 63 || c->data_dscp > 63 || c->ttl == 0)
     return false;
   if (!d->enabled) return true;
@@ -101,6 +101,7 @@ int transport_free_receive_qp(transport_t *t, uint32_t qp) {
 }
 
 int transport_receive(transport_t *t, uint64_t now, const uint8_t *data, size_t bytes, size_t wire_bytes) {
+  t->triggered = true;
   if (bytes >= BTH_BYTES && wire_bytes >= bytes) {
     uint8_t opcode = data[BTH_OPCODE];
     if (opcode == OPCODE_ACKNOWLEDGE) return sender_feedback(t, now, data, bytes);

@@ -284,6 +284,8 @@ def test_second_transport_on_an_address_is_refused_by_name() -> None:
         ("window_bytes", 1.5),
         ("port_paced", 2),
         ("gap_repair_ns", -1),
+        ("window_repairs", True),
+        ("blocked_stops_timer", True),
     ],
 )
 def test_wrong_configuration_names_the_field(field: str, value: object) -> None:

@@ -95,7 +95,9 @@ typedef struct transport_config {
   uint64_t catch_up_ns;           // how late a packet may be and still be made up for
   uint64_t gap_repair_ns;         // an ACK beyond rcv_nxt: repair the packet there, at most this often; 0: never
   uint32_t ignore_beyond_gap;     // 1: otherwise such an ACK is no signal and restarts no timeout
-  uint32_t repeat_tail;           // 1: on expiry all from rcv_nxt on is sent again, settled or not
+  uint32_t repeat_tail;           // 1: on expiry go back to rcv_nxt: all from there on is sent again
+  uint32_t window_repairs;        // 1: repairs need room in the window too; only with repeat_tail
+  uint32_t blocked_stops_timer;   // 1: while a flow's time has passed unused, others wait for an arrival
   uint32_t port_paced;            // 1: a port fetches the packets when its line is free; only flows are paced
   uint8_t gradient_dscp;
   uint8_t data_dscp;

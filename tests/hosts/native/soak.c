@@ -215,6 +215,8 @@ int main(int argc, char **argv) {
       .repeat_tail = (uint32_t)draw(2),
       .gap_repair_ns = draw(3) * 5000,
       .ignore_beyond_gap = (uint32_t)draw(2),
+      .window_repairs = (uint32_t)draw(2),
+      .blocked_stops_timer = (uint32_t)draw(2),
       .gradient_dscp = 8,
       .data_dscp = 10,
       .ttl = 64,
@@ -223,6 +225,8 @@ int main(int argc, char **argv) {
                 .decrease_period_ns = 4000, .increase_period_ns = 90000, .additive_bps = 5000000,
                 .hyper_bps = 10000000, .min_bps = 10000000},
   };
+  config.window_repairs &= config.repeat_tail;
+  config.blocked_stops_timer &= config.port_paced;
   transport_t *a, *b;
   if (transport_create(&config, &a) != 0 || transport_create(&config, &b) != 0) fail("create refused");
   uint64_t now = 0;
