@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hop costs in the engine itself: frames without payload through a leaf-spine fabric of small programs.
+"""What a hop costs in the engine itself: frames without payload through a leaf-spine of small programs.
 
 Every host has a device of its own in front, which fetches its frames; they cross a leaf, a spine and a leaf.
 The program parses one header, looks up one table and sets a priority: what is left is the engine.
@@ -105,21 +105,26 @@ def forwarding_program() -> str:
     )
 
 
+def _load(engine: Any) -> tuple[Any, Any]:
+    """(ffi, lib) of the benchmark's own library, beside the engine's ffi."""
+    ffi = cffi.FFI()
+    ffi.include(engine)
+    ffi.cdef(_CDEF)
+    source = (Path(__file__).parent / "bench_fabric.c").read_text()
+    library = build.library("bench-fabric", [("bench_fabric.c", source)], ["-O2"], [])
+    return ffi, ffi.dlopen(str(library))
+
+
 class Fabric:
     """A leaf-spine fabric on one engine; all hosts send to the same host of another leaf, evenly."""
 
     def __init__(self, leaves: int, spines: int, hosts: int) -> None:
         self.engine = Engine()
-        self.ffi: Any = cffi.FFI()
-        self.ffi.include(self.engine.ffi)
-        self.ffi.cdef(_CDEF)
-        source = (Path(__file__).parent / "bench_fabric.c").read_text()
-        library = build.library("bench-fabric", [("bench_fabric.c", source)], ["-O2"], [])
-        self.lib: Any = self.ffi.dlopen(str(library))
+        self.ffi, self.lib = _load(self.engine.ffi)
         self.program = forwarding_program()
         self.links: list[tuple[Device, int]] = []
         count = leaves * hosts
-        self._frames = []
+        self._frames: list[Any] = []
         leaf = [self._device(f"leaf{i}") for i in range(leaves)]
         spine = [self._device(f"spine{i}") for i in range(spines)]
         for i, device in enumerate(leaf):
@@ -131,14 +136,14 @@ class Fabric:
         for device in spine:
             for to in range(count):
                 self._route(device, to, to // hosts)
-        self.hosts = []
+        self.hosts: list[tuple[Device, Any]] = []
         for number in range(count):
             nic = self._device(f"nic{number}")
             self._join(nic, 1, leaf[number // hosts], number % hosts, ACCESS_NS)
             nic.add_port(0)
             for to in range(count):
                 self._route(nic, to, 0 if to == number else 1)
-            host = self.ffi.new("struct bench_host *")
+            host: Any = self.ffi.new("struct bench_host *")
             to = (number + hosts * (1 + number % hosts % max(1, leaves - 1))) % count  # a permutation
             frame = self.ffi.new("uint8_t[]", to.to_bytes(2, "big") + bytes(HEADER_BYTES - 2))
             host.frame, host.bytes, host.wire_bytes = frame, HEADER_BYTES, WIRE_BYTES
