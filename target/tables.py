@@ -10,8 +10,8 @@ from target import native
 from target.api import DeviceError, FieldMatch, TableEntry
 from target.bmjson import JsonError, Program
 from target.bmjson.model import Action, KeyField, Table
+from target.codegen.bounds import limbs
 from target.codegen.control import KeyPart, TableLayout, arg_words
-from target.codegen.layout import limbs
 
 if TYPE_CHECKING:
     from target.engine import Engine

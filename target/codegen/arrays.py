@@ -6,8 +6,9 @@ from __future__ import annotations
 from itertools import accumulate
 
 from target.bmjson.model import Program
+from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, comment
-from target.codegen.layout import ctype, limbs
+from target.codegen.layout import ctype
 
 _LINE = 64
 """Bytes of a cache line: a register starts on one."""

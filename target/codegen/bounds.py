@@ -14,12 +14,13 @@ from target.bmjson.model import (
     Lookahead,
     Op,
     Param,
+    Program,
     RegisterRef,
     StackField,
     StackRef,
 )
 from target.bmjson.node import JsonError
-from target.codegen.layout import Layout, limbs
+from target.codegen.usage import header_type
 
 MAX_LIMBS = 128
 """Widest intermediate value: 8192 bits."""
@@ -36,12 +37,16 @@ def limbs_for(low: int, high: int) -> int:
     return limbs(bits)
 
 
+def limbs(width: int) -> int:
+    """64-bit words that hold so many bits."""
+    return (width + 63) // 64
+
+
 class Bounds:
     """Bounds of expressions within one function, whose action has `params`. `place`: for messages."""
 
-    def __init__(self, layout: Layout, params: tuple[Param, ...] = (), place: str = "") -> None:
-        self.layout = layout
-        self.program = layout.program
+    def __init__(self, program: Program, params: tuple[Param, ...] = (), place: str = "") -> None:
+        self.program = program
         self.params = params
         self.place = place
         # By identity: equal expressions occur many times, hashing them all the way down would be quadratic.
@@ -69,8 +74,8 @@ class Bounds:
             kind = self.program.field_type(e)
             return self.width_bounds(kind.width, kind.signed)
         if isinstance(e, StackField):
-            header_type = self.program.stacks[e.stack].type
-            kind = header_type.fields[header_type.index(e.field)]
+            element = self.program.stacks[e.stack].type
+            kind = element.fields[element.index(e.field)]
             return self.width_bounds(kind.width, kind.signed)
         if isinstance(e, Lookahead):
             return self.width_bounds(e.width)
@@ -140,14 +145,19 @@ class Bounds:
         bits = max(max(b.bit_length(), (~a).bit_length() if a < 0 else 0) for a, b in (left, right))
         return (0 if left[0] >= 0 and right[0] >= 0 else -(1 << bits)), (1 << bits) - 1
 
+    def is_below(self, e: Expr, size: int) -> bool:
+        """Whether an index is surely within an array of `size` elements."""
+        low, high = self.bounds(e)
+        return low >= 0 and high < size
+
     def const_width(self, e: Expr | None, what: str) -> int:
         if not isinstance(e, Const) or not 1 <= e.value <= 4096:
             raise self.fail(f"{what!r} needs a constant width")
         return e.value
 
     def accessed(self, e: Op) -> FieldType:
-        header_type = self.layout.type_of(e.left)
+        found = header_type(self.program, e.left)
         index = e.right.value if isinstance(e.right, Const) else -1
-        if header_type is None or not 0 <= index < len(header_type.fields):
+        if found is None or not 0 <= index < len(found.fields):
             raise self.fail("'access_field' needs a header and one of its fields")
-        return header_type.fields[index]
+        return found.fields[index]

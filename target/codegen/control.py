@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Table
 from target.bmjson.node import JsonError
 from target.codegen.actions import action_name, may_exit
+from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.layout import Layout, limbs
+from target.codegen.layout import Layout
 from target.codegen.order import node_order
 
 DIRECT_BITS = 12
@@ -187,9 +188,9 @@ class ControlGen:
         if info.match == 2:
             out.line(f"struct sw_entry *e = sw_find_range(t, &table_info[{info.index}], k);")
         else:
-            out.line(
-                f"struct sw_entry *e = sw_find_{'masked' if info.match else 'exact'}(t, k, {info.words});"
-            )
+            prefixes = {f.match for f in table.key} <= {"exact", "valid", "lpm"}
+            how = "exact" if info.match == 0 else "prefix" if prefixes else "masked"
+            out.line(f"struct sw_entry *e = sw_find_{how}(t, k, {info.words});")
         return "e != NULL"
 
     def _run(self, table: Table, action_id: int, info: TableLayout, after: str | None) -> None:

@@ -78,5 +78,4 @@ def _put_in_front(layout: Layout, out: Emitter) -> None:
     out.line("const uint32_t added = (uint32_t)(pkt->data - h);  /* modulo 2^32 */")
     out.line("pkt->data = h;")
     out.line("pkt->room -= added;")
-    out.line("pkt->capacity += added;")
     out.line("pkt->len += added;")

@@ -28,9 +28,9 @@ from target.bmjson.model import (
 )
 from target.codegen import fields
 from target.codegen.arrays import register_name
-from target.codegen.bounds import BOOLEAN_OPERATORS, COMPARISONS, MAX_LIMBS, Bounds, limbs_for
+from target.codegen.bounds import BOOLEAN_OPERATORS, COMPARISONS, MAX_LIMBS, Bounds, limbs, limbs_for
 from target.codegen.emitter import Emitter, c_u64
-from target.codegen.layout import Layout, limbs, slot_bytes
+from target.codegen.layout import Layout, slot_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class ExprGen(Bounds):
     """Generates expressions for one function, which has `p`, `m`, `st` and `a` (arguments) in scope."""
 
     def __init__(self, layout: Layout, out: Emitter, params: tuple[Param, ...] = (), place: str = "") -> None:
-        super().__init__(layout, params, place)
+        super().__init__(layout.program, params, place)
+        self.layout = layout
         self.out = out
 
     # --- values
@@ -138,11 +139,6 @@ class ExprGen(Bounds):
             t = self.store(v.code, 2)
             return f"({t} >> 64 ? UINT64_MAX : (uint64_t){t})"
         raise self.fail("an index or shift amount wider than 128 bits is not supported")
-
-    def is_below(self, e: Expr, size: int) -> bool:
-        """Whether an index is surely within an array of `size` elements."""
-        low, high = self.bounds(e)
-        return low >= 0 and high < size
 
     def _load(self, e: Expr, low: int, high: int) -> Value:
         n = limbs_for(low, high)

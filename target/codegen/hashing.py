@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from target.bmjson.model import Calculation, Const, FieldRef, HeaderRef, Program
 from target.bmjson.node import JsonError
+from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.layout import Layout, limbs
+from target.codegen.layout import Layout
 
 ALGORITHMS = {
     "crc32": "crc32",

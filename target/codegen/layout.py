@@ -15,16 +15,13 @@ from __future__ import annotations
 import copy
 
 from target.bmjson.model import Expr, FieldRef, HeaderType, Program
+from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, comment
 from target.codegen.liveness import Fields, Liveness
 from target.codegen.parseplan import ParsePlan
-from target.codegen.usage import Usage, header_type
+from target.codegen.usage import EGRESS_RID, EGRESS_STARTS, Usage, header_type
 
 _MOVING = {"add_header", "remove_header", "assign_header", "assign_header_stack", "push", "pop"}
-
-
-def limbs(width: int) -> int:
-    return (width + 63) // 64
 
 
 def ctype(width: int) -> str:
@@ -61,6 +58,8 @@ class Layout:
         self._bit = {name: i for i, name in enumerate(self.packed)}
         ops = self.usage.ops
         self.reenters = bool(ops & {"resubmit", "recirculate"})
+        self.splits_egress = bool(ops & {"clone_egress_pkt_to_egress", "recirculate"})
+        """Whether the engine may have to look at a packet between egress and deparser."""
         self.clones_ingress = "clone_ingress_pkt_to_egress" in ops
         self.can_move = bool(ops & _MOVING) or bool(self.plan.irregular)
         self._kept_by_packets()
@@ -79,7 +78,11 @@ class Layout:
         spec = program.standard("standard_metadata.egress_spec")
         ends = listed | (frozenset([(spec.header, spec.field)]) if spec is not None else frozenset())
         self.into_deparser = liveness.before_deparser(listed)
-        self.into_egress = liveness.before_egress(self.into_deparser | ends)
+        starts = [program.standard(name) for name in EGRESS_STARTS]
+        always = frozenset((ref.header, ref.field) for ref in starts if ref is not None)
+        rid = program.standard(EGRESS_RID)
+        self.set_for_egress = always | (frozenset([(rid.header, rid.field)]) if rid is not None else always)
+        self.into_egress = liveness.before_egress(self.into_deparser | ends, always)
         self.written_in_egress = liveness.written(program.egress)
         self.listed = listed
         metadata = [h for h in program.headers.values() if h.metadata]

@@ -16,7 +16,10 @@ from target.bmjson.model import (
     Pipeline,
     Primitive,
     Program,
+    Text,
+    Vector,
 )
+from target.codegen.bounds import Bounds
 from target.codegen.order import edges, node_order
 from target.codegen.usage import READS_FIRST_TOO, WRITES_FIRST, inputs, walk
 
@@ -31,13 +34,13 @@ class Liveness:
         self.program = program
         self._transfers: dict[int, list[tuple[Fields, Fields]]] = {}
 
-    def before_egress(self, after: Fields) -> Fields:
-        return self._pipeline(self.program.egress, after)
+    def before_egress(self, after: Fields, set_at_start: Fields) -> Fields:
+        return self._pipeline(self.program.egress, after) - set_at_start
 
     def before_deparser(self, after: Fields) -> Fields:
         live = set(after)
         for call in reversed(self.program.deparser_primitives):
-            reads, writes = self._primitive(call)
+            reads, writes = self._primitive(call, Bounds(self.program))
             live = (live - writes) | reads
         for check in self.program.checksums:
             if check.update:
@@ -54,8 +57,7 @@ class Liveness:
                 ids.add(table.default[0])
         result: set[tuple[str, str]] = set()
         for action_id in ids:
-            for call in self.program.actions[action_id].primitives:
-                result |= self._primitive(call)[1]
+            result |= self._writes(self.program.actions[action_id])
         return frozenset(result)
 
     # --- one primitive
@@ -89,7 +91,15 @@ class Liveness:
             found |= self._refs(inputs(self.program, self.program.calculations[arg.name]))
         return found
 
-    def _primitive(self, call: Primitive) -> tuple[Fields, Fields]:
+    def _surely_writes(self, call: Primitive, bounds: Bounds) -> bool:
+        """An index beyond the register, or an empty range, leaves the field as it is."""
+        if call.op == "register_read" and len(call.args) == 3:
+            register, index = call.args[1:]
+            if isinstance(register, ObjectRef) and not isinstance(index, ObjectRef | Text | Vector):
+                return bounds.is_below(index, self.program.registers[register.name].size)
+        return call.op not in ("register_read", "modify_field_rng_uniform")
+
+    def _primitive(self, call: Primitive, bounds: Bounds) -> tuple[Fields, Fields]:
         """What it may read, what it surely writes."""
         args = list(call.args)
         writes: Fields = frozenset()
@@ -98,10 +108,9 @@ class Liveness:
             dest = args[0]
             if isinstance(dest, FieldRef | Op):
                 writes = self._refs([dest]) | self._access(dest)
-            if call.op in ("register_read", "modify_field_rng_uniform"):
-                # An index beyond the register, or an empty range, leaves the field as it is.
+            if not self._surely_writes(call, bounds):
                 reads |= writes
-            elif call.op not in READS_FIRST_TOO:
+            if call.op not in READS_FIRST_TOO:
                 args = args[1:]
         elif call.op == "assign_header" and len(args) == 2:
             writes = self._whole(args[0])
@@ -115,11 +124,16 @@ class Liveness:
 
     # --- actions
 
+    def _writes(self, action: Action) -> Fields:
+        bounds = Bounds(self.program, action.params, action.place)
+        return frozenset().union(*(self._primitive(call, bounds)[1] for call in action.primitives))
+
     def _action(self, action: Action, after: Fields, at_exit: Fields) -> Fields:
         """What is live before an action. `at_exit`: what is live at the pipeline's end, if it exits."""
         calls = action.primitives
         if action.id not in self._transfers:
-            self._transfers[action.id] = [self._primitive(call) for call in calls]
+            bounds = Bounds(self.program, action.params, action.place)
+            self._transfers[action.id] = [self._primitive(call, bounds) for call in calls]
         transfers = self._transfers[action.id]
         if any(call.op == "exit" for call in calls):
             after |= at_exit

@@ -15,10 +15,11 @@ from target.bmjson.model import (
     Verify,
 )
 from target.bmjson.node import JsonError
+from target.codegen.bounds import limbs
 from target.codegen.deparser import checksum_test
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.layout import Layout, limbs, slot_bytes
+from target.codegen.layout import Layout, slot_bytes
 from target.codegen.primitives import PrimitiveGen
 from target.codegen.usage import walk
 

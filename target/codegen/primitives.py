@@ -26,10 +26,11 @@ from target.bmjson.model import (
 from target.bmjson.node import JsonError
 from target.codegen import fields
 from target.codegen.arrays import counter_name, register_name
+from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_string, c_u64
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
-from target.codegen.layout import Layout, ctype, limbs, slot_bytes
+from target.codegen.layout import Layout, ctype, slot_bytes
 
 _ARITHMETIC = {
     "add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",

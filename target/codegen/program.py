@@ -10,15 +10,16 @@ from target.bmjson.model import Action, FieldList, FieldRef, ObjectRef, Pipeline
 from target.bmjson.node import JsonError
 from target.codegen.actions import emit_action
 from target.codegen.arrays import counter_offsets, emit_arrays, register_bytes, register_offsets
+from target.codegen.bounds import limbs
 from target.codegen.control import ControlGen, TableLayout, is_fixed, table_actions, table_layout
 from target.codegen.deparser import emit_deparser, max_header_bytes
 from target.codegen.emitter import Emitter
 from target.codegen.fields import load, store
 from target.codegen.hashing import check_calculation, emit_calculation
-from target.codegen.layout import Layout, ctype, limbs, slot_bytes
+from target.codegen.layout import Layout, ctype, slot_bytes
 from target.codegen.liveness import Fields
 from target.codegen.parser import emit_parser
-from target.codegen.usage import walk
+from target.codegen.usage import EGRESS_RID, EGRESS_STARTS, walk
 
 _HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -64,7 +65,7 @@ def generate(program: Program) -> Generated:
     out.line()
     _emit_table_info(tables, out)
     emit_arrays(program, out)
-    egress = layout.view(layout.into_egress - layout.written_in_egress - _set_for_egress(program))
+    egress = layout.view(layout.into_egress - layout.written_in_egress - layout.set_for_egress)
     views = {"parser": layout, "ingress": layout, "egress": egress, "deparser": egress}
     for where, names in _calculations(program).items():
         for name in names:
@@ -146,27 +147,6 @@ def _emit_table_info(tables: dict[str, TableLayout], out: Emitter) -> None:
     out.line()
 
 
-# Standard metadata that each egress starts with: the field, its value in C.
-_EGRESS_STARTS = {
-    "standard_metadata.instance_type": "pkt->instance_type",
-    "standard_metadata.egress_port": "pkt->egress_port",
-    "standard_metadata.egress_spec": "st->drop_port + 1",
-    "standard_metadata.packet_length": "pkt->length",
-    "intrinsic_metadata.egress_global_timestamp": "st->now_ns / 1000",
-    "queueing_metadata.enq_timestamp": "pkt->enq_ns / 1000",
-    "queueing_metadata.enq_qdepth": "pkt->enq_depth",
-    "queueing_metadata.deq_timedelta": "st->now_ns / 1000 - pkt->enq_ns / 1000",
-    "queueing_metadata.deq_qdepth": "pkt->deq_depth",
-    "queueing_metadata.qid": "pkt->priority",
-}
-_EGRESS_RID = "intrinsic_metadata.egress_rid"
-
-
-def _set_for_egress(program: Program) -> Fields:
-    refs = [program.standard(name) for name in (*_EGRESS_STARTS, _EGRESS_RID)]
-    return frozenset((ref.header, ref.field) for ref in refs if ref is not None)
-
-
 class _Entry:
     """The functions that the engine calls. `egress`: the view of egress and deparser."""
 
@@ -182,7 +162,8 @@ class _Entry:
             self._parse()
         self._preserve()
         self._egress()
-        self._deparse()
+        if self.layout.splits_egress:
+            self._deparse()
 
     def _set(self, name: str, code: str, layout: Layout) -> None:
         ref = self.program.standard(name)
@@ -332,20 +313,25 @@ class _Entry:
         self.out.line(layout.set_dirty(ref.header).replace("m->", "p->"))
 
     def _egress(self) -> None:
+        """Where nothing can come between egress and deparser, one function does both."""
         out, layout = self.out, self.egress
-        with out.block("static void on_egress(struct sw_state *st, struct sw_packet *pkt)"):
+        with out.block("static int on_egress(struct sw_state *st, struct sw_packet *pkt)"):
             self._start()
             self._load(layout.into_egress, layout)
             out.line("pkt->clone_session = 0; pkt->clone_list = 0; pkt->recirculate_list = 0; pkt->exit = 0;")
-            for name, code in _EGRESS_STARTS.items():
+            for name, code in EGRESS_STARTS.items():
                 self._set(name, code, layout)
-            rid = self.program.standard(_EGRESS_RID)
+            rid = self.program.standard(EGRESS_RID)
             if rid is not None and layout.is_live(rid):
                 with out.block("if (pkt->replica)"):
-                    self._set(_EGRESS_RID, "pkt->rid", layout)
+                    self._set(EGRESS_RID, "pkt->rid", layout)
             out.line("run_egress(st, pkt, p, m);")
             out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec', layout)};")
-            self._keep(layout.into_deparser | layout.listed, layout)
+            if layout.splits_egress:
+                self._keep(layout.into_deparser | layout.listed, layout)
+                out.line("return 0;")
+            else:
+                out.line("return pkt->egress_spec == st->drop_port ? 0 : run_deparser(st, pkt, p, m);")
         out.line()
 
     def _deparse(self) -> None:
@@ -391,5 +377,6 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
         out.line(".receive = on_receive,")
         out.line(f".reenter = {'on_reenter' if layout.reenters else 'NULL'},")
         out.line(f".parse = {'on_parse' if layout.clones_ingress else 'NULL'},")
-        for hook in ("preserve", "egress", "deparse"):
-            out.line(f".{hook} = on_{hook},")
+        out.line(".preserve = on_preserve,")
+        out.line(".egress = on_egress,")
+        out.line(f".deparse = {'on_deparse' if layout.splits_egress else 'NULL'},")

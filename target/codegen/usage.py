@@ -36,6 +36,22 @@ ENGINE_READS = (
     "intrinsic_metadata.priority",
 )
 
+# Standard metadata that each egress starts with: the field, its value in C.
+EGRESS_STARTS = {
+    "standard_metadata.instance_type": "pkt->instance_type",
+    "standard_metadata.egress_port": "pkt->egress_port",
+    "standard_metadata.egress_spec": "st->drop_port + 1",
+    "standard_metadata.packet_length": "pkt->length",
+    "intrinsic_metadata.egress_global_timestamp": "st->now_ns / 1000",
+    "queueing_metadata.enq_timestamp": "pkt->enq_ns / 1000",
+    "queueing_metadata.enq_qdepth": "pkt->enq_depth",
+    "queueing_metadata.deq_timedelta": "st->now_ns / 1000 - pkt->enq_ns / 1000",
+    "queueing_metadata.deq_qdepth": "pkt->deq_depth",
+    "queueing_metadata.qid": "pkt->priority",
+}
+EGRESS_RID = "intrinsic_metadata.egress_rid"
+"""Of replicas alone; others keep what ingress left."""
+
 WRITES_FIRST = {
     "assign", "modify_field", "register_read", "modify_field_with_hash_based_offset",
     "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or",

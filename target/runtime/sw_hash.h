@@ -26,17 +26,31 @@ SW_INLINE void sw_bits_put(struct sw_bits *b, uint64_t v, uint32_t width)
 
 SW_INLINE uint32_t sw_byte(const uint64_t *w, uint32_t i) { return (uint32_t)(w[i / 8] >> (56 - 8 * (i % 8))) & 0xff; }
 
+/* `count` (1..8) bytes, in the highest bits of w, at once: each goes through the table for its distance from the end. */
+SW_INLINE uint32_t sw_crc32_step(const struct sw_constants *k, uint32_t crc, uint64_t w, uint32_t count)
+{
+    uint32_t next = count < 4 ? crc >> 8 * count : 0;
+    w ^= (uint64_t)__builtin_bswap32(crc) << 32;
+    _Pragma("GCC unroll 8") for (uint32_t i = 0; i < count; i++)
+        next ^= k->crc32[count - 1 - i][w >> (56 - 8 * i) & 0xff];
+    return next;
+}
+
 SW_INLINE uint64_t sw_hash_crc32(const struct sw_constants *k, const uint64_t *w, uint32_t bits)
 {
     uint32_t bytes = (bits + 7) / 8, crc = UINT32_MAX, i = 0;
-    for (; i + 8 <= bytes; i += 8) {
-        uint64_t v = __builtin_bswap64(w[i / 8]) ^ crc;
-        crc = k->crc32[7][v & 0xff] ^ k->crc32[6][v >> 8 & 0xff] ^ k->crc32[5][v >> 16 & 0xff] ^
-              k->crc32[4][v >> 24 & 0xff] ^ k->crc32[3][v >> 32 & 0xff] ^ k->crc32[2][v >> 40 & 0xff] ^
-              k->crc32[1][v >> 48 & 0xff] ^ k->crc32[0][v >> 56];
+    _Pragma("GCC unroll 4") for (; i < bytes / 8; i++)
+        crc = sw_crc32_step(k, crc, w[i], 8);
+    switch (bytes % 8) {
+    case 1: crc = sw_crc32_step(k, crc, w[i], 1); break;
+    case 2: crc = sw_crc32_step(k, crc, w[i], 2); break;
+    case 3: crc = sw_crc32_step(k, crc, w[i], 3); break;
+    case 4: crc = sw_crc32_step(k, crc, w[i], 4); break;
+    case 5: crc = sw_crc32_step(k, crc, w[i], 5); break;
+    case 6: crc = sw_crc32_step(k, crc, w[i], 6); break;
+    case 7: crc = sw_crc32_step(k, crc, w[i], 7); break;
+    default: break;
     }
-    for (; i < bytes; i++)
-        crc = crc >> 8 ^ k->crc32[0][(crc ^ sw_byte(w, i)) & 0xff];
     return crc ^ UINT32_MAX;
 }
 

@@ -122,7 +122,10 @@ INLINE void send(sw_engine *engine, sw_port *port, struct sw_packet *pkt)
 INLINE void run_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
 {
     struct sw_pipeline *pl = device->pipeline;
-    pl->program->egress(&pl->state, pkt);
+    /* What the parser took for headers is there, if only as zeros. */
+    if (UNLIKELY(pkt->end < pkt->data + pkt->parsed))
+        pkt->end = pkt->data + pkt->parsed;
+    int made = pl->program->egress(&pl->state, pkt);
     if (UNLIKELY(pkt->clone_session != 0))
         sw_device_egress_clone(device, pkt);
     if (UNLIKELY(pkt->egress_spec == device->config.drop_port)) {
@@ -130,10 +133,9 @@ INLINE void run_egress(sw_device *device, sw_port *port, struct sw_packet *pkt)
         sw_pool_put(pkt);
         return;
     }
-    /* What the parser took for headers is there, if only as zeros. */
-    if (UNLIKELY(pkt->end < pkt->data + pkt->parsed))
-        pkt->end = pkt->data + pkt->parsed;
-    if (UNLIKELY(pl->program->deparse(&pl->state, pkt) != 0)) {
+    if (UNLIKELY(pl->program->deparse != NULL))
+        made = pl->program->deparse(&pl->state, pkt);
+    if (UNLIKELY(made != 0)) {
         device->stats.header_drops++;
         sw_pool_put(pkt);
         return;

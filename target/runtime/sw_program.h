@@ -10,7 +10,7 @@
 #include "sw_table.h"
 #include "sw_wide.h"
 
-#define SW_ABI 2
+#define SW_ABI 3
 #define SW_CLONE_VALID 0x8000u
 #define SW_NO_TRUNCATE UINT32_MAX
 
@@ -105,9 +105,11 @@ struct sw_program {
     void (*parse)(struct sw_state *st, struct sw_packet *pkt);
     /* Reset the metadata of `to`, then copy the field list from `from`. Headers stay. Sets instance_type. */
     void (*preserve)(struct sw_packet *to, const struct sw_packet *from, uint32_t list, uint32_t instance_type);
-    /* Egress control. Reads egress_port, rid, instance_type, depths, enq_ns. */
-    void (*egress)(struct sw_state *st, struct sw_packet *pkt);
-    /* Checksums and deparser: rewrites data and len. Returns 0, or -1 if the headers don't fit the buffer. */
+    /* Egress control. Reads egress_port, rid, instance_type, depths, enq_ns. Where `deparse` is NULL, deparses what is
+     * not to be dropped, too. Returns as deparse does. */
+    int (*egress)(struct sw_state *st, struct sw_packet *pkt);
+    /* Checksums and deparser: rewrites data and len. Returns 0, or -1 if the headers don't fit the buffer. NULL in a
+     * program that neither clones in egress nor recirculates. */
     int (*deparse)(struct sw_state *st, struct sw_packet *pkt);
 };
 

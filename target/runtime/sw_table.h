@@ -107,21 +107,49 @@ SW_INLINE int sw_precedes(const struct sw_entry *a, const struct sw_entry *b)
     return a->priority != b->priority ? a->priority > b->priority : a->order < b->order;
 }
 
-SW_INLINE struct sw_entry *sw_find_masked(const struct sw_table *t, const uint64_t *key, uint32_t words)
+SW_INLINE struct sw_entry *sw_group_find_masked(const struct sw_group *g, const uint64_t *key, uint32_t words)
 {
-    struct sw_entry *best = NULL;
     uint64_t masked[words];
-    for (uint32_t g = 0; g < t->group_count; g++) {
-        const struct sw_group *group = &t->groups[g];
-        if (best != NULL && best->priority > group->best)
+    masked[0] = key[0] & g->first;
+    for (uint32_t i = 1; i < words; i++)
+        masked[i] = key[i] & g->mask[i];
+    return sw_group_find(g, masked, words);
+}
+
+/* Where every group has a priority of its own, as prefixes of one field have: the first that is found. */
+SW_INLINE struct sw_entry *sw_find_prefix(const struct sw_table *t, const uint64_t *key, uint32_t words)
+{
+    const struct sw_group *g = t->groups;
+    for (uint32_t left = t->group_count; left > 0; left--, g++) {
+        struct sw_entry *found = sw_group_find_masked(g, key, words);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+/* The best in the groups behind the first, or `best`. */
+static __attribute__((noinline, unused)) struct sw_entry *sw_find_better(const struct sw_table *t, const uint64_t *key,
+                                                                         uint32_t words, struct sw_entry *best)
+{
+    for (uint32_t i = 1; i < t->group_count; i++) {
+        const struct sw_group *g = &t->groups[i];
+        if (best != NULL && best->priority > g->best)
             break;
-        masked[0] = key[0] & group->first;
-        for (uint32_t i = 1; i < words; i++)
-            masked[i] = key[i] & group->mask[i];
-        struct sw_entry *found = sw_group_find(group, masked, words);
+        struct sw_entry *found = sw_group_find_masked(g, key, words);
         if (found != NULL && (best == NULL || sw_precedes(found, best)))
             best = found;
     }
+    return best;
+}
+
+SW_INLINE struct sw_entry *sw_find_masked(const struct sw_table *t, const uint64_t *key, uint32_t words)
+{
+    if (t->group_count == 0)
+        return NULL;
+    struct sw_entry *best = sw_group_find_masked(&t->groups[0], key, words);
+    if (t->group_count > 1)
+        best = sw_find_better(t, key, words, best);
     return best;
 }
 
@@ -130,15 +158,11 @@ static inline __attribute__((unused)) struct sw_entry *sw_find_range(const struc
                                                                      const uint64_t *key)
 {
     struct sw_entry *best = NULL;
-    uint32_t words = info->key_words;
-    uint64_t masked[words];
     for (uint32_t g = 0; g < t->group_count; g++) {
         const struct sw_group *group = &t->groups[g];
         if (best != NULL && best->priority > group->best)
             break;
-        for (uint32_t i = 0; i < words; i++)
-            masked[i] = key[i] & group->mask[i];
-        for (struct sw_entry *e = sw_group_find(group, masked, words); e != NULL; e = e->chain) {
+        for (struct sw_entry *e = sw_group_find_masked(group, key, info->key_words); e != NULL; e = e->chain) {
             uint32_t r = 0;
             for (; r < info->range_count; r++) {
                 const struct sw_range_field *f = &info->ranges[r];
