@@ -53,7 +53,6 @@ def run(tmp_path: Path, *arguments: str) -> None:
         pytest.param("test_v1model.py", marks=pytest.mark.slow),
         "test_queues.py",
         "test_tables.py",
-        "test_lifetimes.py",
         "test_virtual_links.py",
         "test_virtual_endpoints.py",
         "test_virtual_frames.py",
@@ -65,9 +64,9 @@ def test_suite(name: str, tmp_path: Path) -> None:
     run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "-k", "not many", str(HERE / name))
 
 
-def test_expressions(tmp_path: Path) -> None:
-    run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "-m", "not slow",
-        str(HERE / "test_expressions.py"))  # fmt: skip
+@pytest.mark.parametrize("name", ["test_expressions.py", "test_lifetimes.py"])
+def test_random_programs(name: str, tmp_path: Path) -> None:
+    run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-x", "-m", "not slow", str(HERE / name))
 
 
 @pytest.mark.parametrize("rounds", ["3000", pytest.param("6000", marks=pytest.mark.slow)])
