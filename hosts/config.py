@@ -142,7 +142,8 @@ class TransportConfig:
     paper's study; else it repeats only what is not settled."""
     window_repairs: bool = False
     """Repairs need room in the window too, as in the study: a flow whose window is full when the packet at
-    rcv_nxt is lost waits for its timeout. Only with `repeat_tail`, which empties the window."""
+    rcv_nxt is lost waits for its timeout. Only with `repeat_tail`, which empties the window. A window that
+    the rate alone has opened is seen when any flow hears something, or times out."""
     blocked_stops_timer: bool = False
     """While a flow's next packet could have left by its pacing and has not (its window is full, or all of it
     is sent), no timer wakes the other flows: their packets leave when something arrives, or right behind

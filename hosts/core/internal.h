@@ -44,6 +44,7 @@ typedef struct send_flow {
   uint32_t expiries;     // consecutive
   uint16_t slot;
   bool waiting;  // in the heap `timed`
+  bool held;     // in the set `held`
   bool done;     // completed or failed
   uint8_t report;     // flags of the latest feedback
   bool was_exempt;    // at some time
@@ -129,6 +130,11 @@ struct transport {
   receive_flow_t *receives[TRANSPORT_SLOTS];
   heap_t timed;    // flows that may send, by next_tick, rounded up
   heap_t expiry;   // flows by a time not after their retransmission timeout
+  // With window_repairs: flows that have something to send and only wait for their
+  // window. It may open by the rate alone, which nobody is told of: all of them are
+  // looked at when any flow hears something.
+  uint64_t held[TRANSPORT_SLOTS / 64];
+  uint32_t held_count;
   uint64_t host_tick;  // when the host's line is free
   uint64_t host_full_gap;
   uint64_t slack_ticks;  // a packet that was due longer ago counts as due this long ago
@@ -178,8 +184,8 @@ void sender_stats(transport_t *t, send_flow_t *flow, uint64_t now, transport_flo
 void sender_sum(const send_flow_t *flow, transport_stats_t *sums);
 void sender_release(transport_t *t, send_flow_t *flow);
 void sender_run_expiries(transport_t *t, uint64_t now);
-// The next range that waits to be sent again, ascending. `*start` is its offset.
 void sender_count_repeat(send_flow_t *flow, uint32_t start, uint32_t bytes);
+// The next range that waits to be sent again, ascending. `*start` is its offset.
 uint32_t sender_take_repair(const transport_t *t, send_flow_t *flow, uint32_t *start);
 
 // schedule.c
@@ -187,6 +193,7 @@ void schedule_post(transport_t *t, send_flow_t *flow, const transport_send_t *se
 uint64_t schedule_rate(transport_t *t, send_flow_t *flow, uint64_t now);
 void schedule_signal(transport_t *t, send_flow_t *flow, uint64_t now);
 void schedule_wake(transport_t *t, send_flow_t *flow, uint64_t now);
+void schedule_wake_held(transport_t *t, uint64_t now);
 void schedule_remove(transport_t *t, send_flow_t *flow);  // until it is woken
 void schedule_end(transport_t *t, send_flow_t *flow);     // for good; again: nothing
 

@@ -36,15 +36,35 @@ void schedule_signal(transport_t *t, send_flow_t *flow, uint64_t now) {
   if (flow->dcqcn.rate_bps != flow->rate_bps) rate_changed(t, flow);
 }
 
-static inline bool sendable(const transport_t *t, const send_flow_t *flow) {
-  if (flow->repair_blocks > 0 && !t->config.window_repairs) return true;
-  uint32_t left = flow->length - flow->snd_nxt;
-  if (left == 0 && flow->repair_blocks == 0) return false;
+static inline bool has_window(const transport_t *t, const send_flow_t *flow) {
   uint64_t used = flow->snd_nxt - flow->rcv_nxt;
-  if (used + (left < t->config.payload_bytes ? left : t->config.payload_bytes) > t->config.span_bytes) return false;
   if (t->config.window_basis == TRANSPORT_WINDOW_UNSETTLED)
     used = used > flow->settled_above ? used - flow->settled_above : 0;
   return used < flow->open_window;
+}
+
+// The receiver's scoreboard limits new data alone: what is repaired has been in it.
+static inline bool sendable(const transport_t *t, const send_flow_t *flow) {
+  if (flow->repair_blocks > 0) return !t->config.window_repairs || has_window(t, flow);
+  uint32_t left = flow->length - flow->snd_nxt;
+  if (left == 0) return false;
+  uint64_t used = flow->snd_nxt - flow->rcv_nxt;
+  if (used + (left < t->config.payload_bytes ? left : t->config.payload_bytes) > t->config.span_bytes) return false;
+  return has_window(t, flow);
+}
+
+static void set_held(transport_t *t, send_flow_t *flow, bool held) {
+  if (flow->held == held) return;
+  flow->held = held;
+  t->held[flow->slot / 64] ^= UINT64_C(1) << flow->slot % 64;
+  t->held_count += held ? 1 : UINT32_MAX;
+}
+
+// A flow may not send: is it for its window?
+static inline void block(transport_t *t, send_flow_t *flow) {
+  if (!t->config.window_repairs) return;
+  bool more = flow->repair_blocks > 0 || flow->snd_nxt < flow->length;
+  set_held(t, flow, more && !has_window(t, flow));
 }
 
 // A blocked flow that may send again gets in line, without credit for the time it
@@ -52,11 +72,21 @@ static inline bool sendable(const transport_t *t, const send_flow_t *flow) {
 void schedule_wake(transport_t *t, send_flow_t *flow, uint64_t now) {
   if (flow->waiting || flow->done) return;
   refresh(t, flow, now);
-  if (!sendable(t, flow)) return;
+  if (!sendable(t, flow)) {
+    block(t, flow);
+    return;
+  }
+  set_held(t, flow, false);
   uint64_t tick = now << TICK_SHIFT;
   if (flow->next_tick < tick) flow->next_tick = tick;
   flow->waiting = true;
   heap_push(&t->timed, flow->slot, tick_ceiling(flow->next_tick));
+}
+
+void schedule_wake_held(transport_t *t, uint64_t now) {
+  for (uint32_t w = 0; w < TRANSPORT_SLOTS / 64; w++)
+    for (uint64_t slots = t->held[w]; slots != 0; slots &= slots - 1)
+      schedule_wake(t, t->sends[w * 64 + (uint32_t)__builtin_ctzll(slots)], now);
 }
 
 void schedule_remove(transport_t *t, send_flow_t *flow) {
@@ -112,6 +142,7 @@ void schedule_post(transport_t *t, send_flow_t *flow, const transport_send_t *se
 
 void schedule_end(transport_t *t, send_flow_t *flow) {
   schedule_remove(t, flow);
+  set_held(t, flow, false);
   heap_remove(&t->expiry, flow->slot);
   uint32_t at = 0;
   while (at < t->live_count && t->live[at] != flow->slot) at++;
@@ -183,14 +214,17 @@ int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
     refresh(t, flow, now);
     if (!sendable(t, flow)) {
       schedule_remove(t, flow);
+      block(t, flow);
       continue;
     }
     send_one(t, flow, now, packet);
     t->triggered = true;
     if (sendable(t, flow))
       heap_move_first(&t->timed, tick_ceiling(flow->next_tick));
-    else
+    else {
       schedule_remove(t, flow);
+      block(t, flow);
+    }
     return 1;
   }
   t->triggered = false;

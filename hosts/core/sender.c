@@ -193,6 +193,7 @@ int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t byt
 }
 
 void sender_run_expiries(transport_t *t, uint64_t now) {
+  bool expired = false;
   while (heap_first_ns(&t->expiry) <= now) {
     send_flow_t *flow = t->sends[heap_first_slot(&t->expiry)];
     uint64_t due = flow->activity_ns + t->config.rto_ns;
@@ -207,6 +208,7 @@ void sender_run_expiries(transport_t *t, uint64_t now) {
       heap_move_first(&t->expiry, now + t->config.rto_ns);
       continue;
     }
+    expired = true;
     flow->stats.rtos++;
     if (++flow->expiries >= t->config.rto_limit) {
       finish(t, flow, now, TRANSPORT_FAILED);
@@ -220,6 +222,7 @@ void sender_run_expiries(transport_t *t, uint64_t now) {
     heap_move_first(&t->expiry, now + t->config.rto_ns);
     schedule_wake(t, flow, now);
   }
+  if (expired && t->held_count > 0) schedule_wake_held(t, now);
 }
 
 void sender_count_repeat(send_flow_t *flow, uint32_t start, uint32_t bytes) {

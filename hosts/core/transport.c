@@ -104,9 +104,12 @@ int transport_receive(transport_t *t, uint64_t now, const uint8_t *data, size_t 
   t->triggered = true;
   if (bytes >= BTH_BYTES && wire_bytes >= bytes) {
     uint8_t opcode = data[BTH_OPCODE];
-    if (opcode == OPCODE_ACKNOWLEDGE) return sender_feedback(t, now, data, bytes);
     if (opcode == OPCODE_WRITE_ONLY) return receiver_deliver(t, now, data, bytes, wire_bytes);
-    if (opcode == OPCODE_CNP) return sender_notification(t, now, data);
+    if (opcode == OPCODE_ACKNOWLEDGE || opcode == OPCODE_CNP) {
+      int status = opcode == OPCODE_CNP ? sender_notification(t, now, data) : sender_feedback(t, now, data, bytes);
+      if (status == TRANSPORT_OK && t->held_count > 0) schedule_wake_held(t, now);
+      return status;
+    }
   }
   return transport_malformed(t);
 }
