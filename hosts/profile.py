@@ -21,6 +21,7 @@ def transport_settings(configuration: Configuration) -> dict[str, Any]:
         "scale_window": transport.scale_window,
         "rto_ns": transport.rto_ns,
         "repeat_tail": transport.repeat_tail,
+        "window_repairs": transport.window_repairs,
         "gap_repair_ns": transport.gap_repair_ns,
         "ignore_beyond_gap": transport.ignore_beyond_gap,
         "catch_up_ns": 4 * configuration.packet_ns,

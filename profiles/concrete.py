@@ -80,6 +80,7 @@ class TransportBytes:
     window: WindowKind
     window_basis: WindowBasis
     repeat_tail: bool
+    window_repairs: bool
     gap_repair_ns: int
     ignore_beyond_gap: bool
 

@@ -188,6 +188,7 @@ class Profile:
                 window=self.transport.window,
                 window_basis=self.transport.window_basis,
                 repeat_tail=self.transport.repeat_tail,
+                window_repairs=self.transport.window_repairs,
                 gap_repair_ns=time_ns(self.transport.gap_repair_packets),
                 ignore_beyond_gap=self.transport.ignore_beyond_gap,
             ),

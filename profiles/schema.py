@@ -220,6 +220,7 @@ class Transport:
     flow's window comes from. window_basis: what counts as in flight.
 
     The study's repairs (hosts/config.py says more). repeat_tail: a timeout sends all from rcv_nxt again.
+    window_repairs: repairs wait for the window, too (only with repeat_tail).
     gap_repair_packets: an answer beyond rcv_nxt has the packet there sent again, at most this often, packet
     times; 0 = never. ignore_beyond_gap: such an answer is otherwise no signal and restarts no timeout.
     """
@@ -230,8 +231,13 @@ class Transport:
     window: WindowKind = WindowKind.FIXED
     window_basis: WindowBasis = WindowBasis.UNSETTLED
     repeat_tail: bool = False
+    window_repairs: bool = False
     gap_repair_packets: float = field(default=0, metadata=limits(0))
     ignore_beyond_gap: bool = False
+
+    def __post_init__(self) -> None:
+        if self.window_repairs and not self.repeat_tail:
+            raise ProfileError("window_repairs is true; set repeat_tail to true, too")
 
 
 @dataclass(frozen=True, slots=True)
