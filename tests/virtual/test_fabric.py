@@ -67,6 +67,30 @@ def test_fabrics_follow_one_another_in_a_process(tmp_path: Path, caplog: pytest.
     assert caplog.text == ""
 
 
+def test_an_observer_that_stops_the_engine_loses_no_time(tmp_path: Path) -> None:
+    """A violation ends the engine's turn early: the clock must not take that for its end."""
+
+    def finished(name: str, watched: bool) -> tuple[int, int]:
+        with running(leaf_spine(1, 1, 2), configuration(), tmp_path / name) as (net, _):
+            ffi, seen = net.native[0], []
+
+            def frame(*_: object) -> int:
+                seen.append(net.clock.now_ns)
+                return 1
+
+            callback = ffi.callback("int(void *, uint64_t, int, const uint8_t *, uint32_t, uint32_t)", frame)
+            if watched:
+                net.observe("nic1-eth2", int(ffi.cast("uintptr_t", callback)), 0)
+            mailbox = Mailbox(Exchange(net, ranks_of(net.topology), eager=True), 1)
+            mailbox.send(MessageKey(1, 1, 2, 0), 3 * PACKET)
+            net.clock.at(50_000, net.clock.stop)
+            net.clock.run()
+            return net.stats("h1").sent_messages, len(seen)
+
+    assert finished("alone", False) == (1, 0)
+    assert finished("watched", True) == (1, 6)
+
+
 def test_a_capture_has_every_frame_of_a_port_in_both_directions(tmp_path: Path) -> None:
     with running(leaf_spine(1, 1, 2), configuration(), tmp_path) as (net, _):
         wire = net.capture("nic1-eth2", tmp_path)

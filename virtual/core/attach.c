@@ -321,6 +321,9 @@ static uint32_t take(attach_t *a, attach_event_t *events, uint32_t capacity) {
 }
 
 int attach_run(attach_t *a, uint64_t until_ns, attach_event_t *events, uint32_t capacity) {
-  if (a->event_count == 0 && sw_engine_run_until(a->engine, until_ns) < 0) return ATTACH_ENGINE;
+  // An observer may stop the engine, too, and leaves no event.
+  int stopped = 1;
+  while (a->event_count == 0 && stopped == 1) stopped = sw_engine_run_until(a->engine, until_ns);
+  if (stopped < 0) return ATTACH_ENGINE;
   return (int)take(a, events, capacity);
 }
