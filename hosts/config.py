@@ -14,6 +14,8 @@ SCOREBOARD_SPAN_BYTES = 126 * 64 * BLOCK_BYTES
 the word that rcv_nxt is in (p4src/include/sizes.p4)."""
 
 WindowBasis = Literal["unsettled", "cumulative"]
+Flows = Literal["none", "data", "all"]
+"""Which flows something concerns: data those that carry no gradients."""
 
 MAX_RATE_BPS = 1 << 50
 Q31 = 1 << 31
@@ -31,8 +33,7 @@ _SAME_NAME = (
         "rto_limit",
     ),
     *("first_owner", "catch_up_ns", "gradient_dscp", "data_dscp", "ttl", "port_paced"),
-    *("repeat_tail", "window_repairs", "blocked_stops_timer", "gap_repair_ns", "ignore_beyond_gap"),
-    "scale_window",
+    *("repeat_tail", "window_repairs", "blocked_stops_timer", "gap_repair_ns", "scale_window"),
 )
 _DCQCN_SAME_NAME = (
     *("alpha_period_ns", "decrease_period_ns", "increase_period_ns", "fast_recovery_stages"),
@@ -143,7 +144,7 @@ class TransportConfig:
     window_repairs: bool = False
     """Repairs need room in the window too, as in the study: a flow whose window is full when the packet at
     rcv_nxt is lost waits for its timeout. Only with `repeat_tail`, which empties the window. A window that
-    the rate alone has opened is seen when any flow hears something, or times out."""
+    the rate alone has opened is seen when anything arrives, or leaves, or times out."""
     blocked_stops_timer: bool = False
     """While a flow's next packet could have left by its pacing and has not (its window is full, or all of it
     is sent), no timer wakes the other flows: their packets leave when something arrives, or right behind
@@ -151,10 +152,10 @@ class TransportConfig:
     gap_repair_ns: int = 0
     """An ACK for bytes beyond rcv_nxt has the packet at rcv_nxt sent again, once for each rcv_nxt and again
     after this long: the study's gap NACK, which our NIC leaves to the sender. 0: never."""
-    ignore_beyond_gap: bool = False
-    """An ACK for bytes beyond rcv_nxt, but one that starts a gap repair, carries no congestion signal and
-    restarts no timeout: the study's receiver says nothing about such packets. An exempt flow's forgiven
-    ranges can't be told apart, so this is for runs without forgiveness."""
+    ignore_beyond_gap: Flows = "none"
+    """Of these flows an ACK for bytes beyond rcv_nxt, but one that starts a gap repair, carries no congestion
+    signal and restarts no timeout: the study's receiver says nothing about such packets. Forgiven ranges,
+    about which it does speak, can't be told apart, so "all" is for runs without forgiveness."""
     gradient_dscp: int = 8
     data_dscp: int = 10
     ttl: int = 64
@@ -186,10 +187,13 @@ class TransportConfig:
         check_int("first_owner", self.first_owner, 0, 2047)
         check_int("catch_up_ns", self.catch_up_ns, 0, 1 << 40)
         check_int("gap_repair_ns", self.gap_repair_ns, 0, 1 << 52)
-        for name in (
-            *("scale_window", "port_paced", "repeat_tail", "window_repairs", "blocked_stops_timer"),
+        check(
+            self.ignore_beyond_gap in ("none", "data", "all"),
             "ignore_beyond_gap",
-        ):
+            self.ignore_beyond_gap,
+            "'none', 'data' or 'all'",
+        )
+        for name in ("scale_window", "port_paced", "repeat_tail", "window_repairs", "blocked_stops_timer"):
             value = getattr(self, name)
             check(isinstance(value, bool), name, value, "True or False")
         check(
@@ -224,6 +228,7 @@ class TransportConfig:
         native.src_addr = parse_address("address", self.address)
         native.src_mac = self.mac
         native.window_basis = ("unsettled", "cumulative").index(self.window_basis)
+        native.ignore_beyond_gap = ("none", "data", "all").index(self.ignore_beyond_gap)
         native.dcqcn.enabled = self.dcqcn is not None
         if self.dcqcn is None:
             return

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiles.schema import Dscp, Exemption, Fabric, Fault, Study, WindowBasis, WindowKind, Wire, Workload
+from profiles.schema import (
+    Dscp,
+    Exemption,
+    Fabric,
+    Fault,
+    Flows,
+    Study,
+    WindowBasis,
+    WindowKind,
+    Wire,
+    Workload,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,8 @@ class TransportBytes:
     repeat_tail: bool
     window_repairs: bool
     gap_repair_ns: int
-    ignore_beyond_gap: bool
+    ignore_beyond_gap: Flows
+    blocked_stops_timer: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,7 @@ class Profile:
                 window_repairs=self.transport.window_repairs,
                 gap_repair_ns=time_ns(self.transport.gap_repair_packets),
                 ignore_beyond_gap=self.transport.ignore_beyond_gap,
+                blocked_stops_timer=self.transport.blocked_stops_timer,
             ),
             budget=BudgetPolicy(
                 p_low_ppm=self.budget.p_low_ppm,

@@ -47,6 +47,15 @@ class WindowBasis(enum.StrEnum):
     """Everything from rcv_nxt to the end of what was sent."""
 
 
+class Flows(enum.StrEnum):
+    """Which flows something concerns."""
+
+    NONE = "none"
+    DATA = "data"
+    """All that carry no gradients."""
+    ALL = "all"
+
+
 class Exemption(enum.StrEnum):
     """How long an eligible flow's sender ignores congestion signals."""
 
@@ -222,7 +231,9 @@ class Transport:
     The study's repairs (hosts/config.py says more). repeat_tail: a timeout sends all from rcv_nxt again.
     window_repairs: repairs wait for the window, too (only with repeat_tail).
     gap_repair_packets: an answer beyond rcv_nxt has the packet there sent again, at most this often, packet
-    times; 0 = never. ignore_beyond_gap: such an answer is otherwise no signal and restarts no timeout.
+    times; 0 = never. ignore_beyond_gap: of these flows such an answer is otherwise no signal and restarts no
+    timeout; "all" only where nothing is forgiven. blocked_stops_timer: while a flow is blocked, no timer
+    wakes the others of its host (simulated time only).
     """
 
     window_packets: float = field(metadata=limits(1))
@@ -233,7 +244,8 @@ class Transport:
     repeat_tail: bool = False
     window_repairs: bool = False
     gap_repair_packets: float = field(default=0, metadata=limits(0))
-    ignore_beyond_gap: bool = False
+    ignore_beyond_gap: Flows = Flows.NONE
+    blocked_stops_timer: bool = False
 
     def __post_init__(self) -> None:
         if self.window_repairs and not self.repeat_tail:

@@ -132,7 +132,7 @@ struct transport {
   heap_t expiry;   // flows by a time not after their retransmission timeout
   // With window_repairs: flows that have something to send and only wait for their
   // window. It may open by the rate alone, which nobody is told of: all of them are
-  // looked at when any flow hears something.
+  // looked at when anything arrives or leaves.
   uint64_t held[TRANSPORT_SLOTS / 64];
   uint32_t held_count;
   uint64_t host_tick;  // when the host's line is free

@@ -225,6 +225,7 @@ int transport_poll(transport_t *t, uint64_t now, transport_packet_t *packet) {
       schedule_remove(t, flow);
       block(t, flow);
     }
+    if (t->held_count > 0) schedule_wake_held(t, now);
     return 1;
   }
   t->triggered = false;

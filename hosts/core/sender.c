@@ -122,6 +122,11 @@ static bool repair_gap(const transport_t *t, send_flow_t *flow, uint64_t now) {
   return true;
 }
 
+static bool ignores_beyond_gap(const transport_t *t, const send_flow_t *flow) {
+  uint32_t flows = t->config.ignore_beyond_gap;
+  return flows == TRANSPORT_FLOWS_ALL || (flows == TRANSPORT_FLOWS_DATA && flow->dscp != t->config.gradient_dscp);
+}
+
 // What every feedback does once it has had its say about bytes.
 static void after_feedback(transport_t *t, send_flow_t *flow, uint64_t now, const uint8_t *bth) {
   flow->activity_ns = now;
@@ -178,7 +183,7 @@ int sender_feedback(transport_t *t, uint64_t now, const uint8_t *bth, size_t byt
   if (syndrome == SYNDROME_ACK) {
     flow->stats.acks++;
     fresh += settle_range(flow, start, (uint32_t)end);
-    if (start > flow->rcv_nxt) counts = repair_gap(t, flow, now) || !t->config.ignore_beyond_gap;
+    if (start > flow->rcv_nxt) counts = repair_gap(t, flow, now) || !ignores_beyond_gap(t, flow);
   } else {
     flow->stats.naks++;
     request(flow, start, (uint32_t)end);

@@ -13,7 +13,7 @@ static bool config_valid(const transport_config_t *c) {
       c->overhead_bytes > 1024 || c->window_basis > TRANSPORT_WINDOW_CUMULATIVE ||
       c->span_bytes < c->payload_bytes || c->rto_ns == 0 || c->rto_ns > UINT64_C(1) << 52 || c->rto_limit == 0 ||
       c->first_owner >> OWNER_WIDTH != 0 || c->catch_up_ns > UINT64_C(1) << 40 || c->port_paced > 1 ||
-      c->repeat_tail > 1 || c->window_repairs > c->repeat_tail || c->blocked_stops_timer > c->port_paced || c->ignore_beyond_gap > 1 || c->gap_repair_ns > UINT64_C(1) << 52 ||
+      c->repeat_tail > 1 || c->window_repairs > c->repeat_tail || c->blocked_stops_timer > c->port_paced || c->ignore_beyond_gap > TRANSPORT_FLOWS_ALL || c->gap_repair_ns > UINT64_C(1) << 52 ||
       c->gradient_dscp > 63 || c->data_dscp > 63 || c->ttl == 0)
     return false;
   if (!d->enabled) return true;
@@ -104,12 +104,17 @@ int transport_receive(transport_t *t, uint64_t now, const uint8_t *data, size_t 
   t->triggered = true;
   if (bytes >= BTH_BYTES && wire_bytes >= bytes) {
     uint8_t opcode = data[BTH_OPCODE];
-    if (opcode == OPCODE_WRITE_ONLY) return receiver_deliver(t, now, data, bytes, wire_bytes);
-    if (opcode == OPCODE_ACKNOWLEDGE || opcode == OPCODE_CNP) {
-      int status = opcode == OPCODE_CNP ? sender_notification(t, now, data) : sender_feedback(t, now, data, bytes);
-      if (status == TRANSPORT_OK && t->held_count > 0) schedule_wake_held(t, now);
-      return status;
-    }
+    int status = TRANSPORT_MALFORMED;
+    if (opcode == OPCODE_WRITE_ONLY)
+      status = receiver_deliver(t, now, data, bytes, wire_bytes);
+    else if (opcode == OPCODE_ACKNOWLEDGE)
+      status = sender_feedback(t, now, data, bytes);
+    else if (opcode == OPCODE_CNP)
+      status = sender_notification(t, now, data);
+    else
+      return transport_malformed(t);
+    if (status == TRANSPORT_OK && t->held_count > 0) schedule_wake_held(t, now);
+    return status;
   }
   return transport_malformed(t);
 }

@@ -154,7 +154,7 @@ def test_every_message_completes_with_the_right_bytes(
             repeat_tail=repair[0] != "selective",
             window_repairs=repair[0] == "window",
             gap_repair_ns=repair[1],
-            ignore_beyond_gap=repair[2],
+            ignore_beyond_gap="all" if repair[2] else "none",
             dcqcn=dcqcn,
         ),
         fate,

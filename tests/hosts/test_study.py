@@ -10,7 +10,7 @@ import pytest
 
 from hosts import wire
 from hosts.config import DcqcnConfig
-from hosts.endpoint import Endpoint
+from hosts.endpoint import Endpoint, TrafficClass
 from tests.hosts.harness import config_for
 
 PACKET = 1024
@@ -27,13 +27,19 @@ class Sender:
     rcv_nxt: int = 0
     first: int = 0
     """Packets that leave at once; 0: all."""
+    traffic_class: TrafficClass = TrafficClass.DATA
     qp: int = field(init=False)
     message: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.qp = self.endpoint.alloc_send_qp()
         self.message = self.endpoint.post_send(
-            0, destination="10.0.0.2", dst_qp=1, src_qp=self.qp, length_bytes=PACKET * self.packets
+            0,
+            destination="10.0.0.2",
+            dst_qp=1,
+            src_qp=self.qp,
+            length_bytes=PACKET * self.packets,
+            traffic_class=self.traffic_class,
         )
         assert self.sent() == list(range(self.first or self.packets))
         self.now = 100_000
@@ -137,8 +143,8 @@ def test_gap_at_the_end_of_what_was_sent_is_as_long_as_it_is() -> None:
     assert flow.sent() == [0]
 
 
-@pytest.mark.parametrize(("ignore", "signals"), [(False, 3), (True, 2)])
-def test_marks_beyond_a_gap_signal_or_not(ignore: bool, signals: int) -> None:
+@pytest.mark.parametrize(("ignore", "signals"), [("none", 3), ("data", 2), ("all", 2)])
+def test_marks_beyond_a_gap_signal_or_not(ignore: str, signals: int) -> None:
     """With the gap repair, the packet that starts one carries its mark, as the study's gap NACK does."""
     flow = sender(
         gap_repair_ns=500_000, ignore_beyond_gap=ignore, dcqcn=DcqcnConfig.for_line_rate(100_000_000_000)
@@ -149,8 +155,17 @@ def test_marks_beyond_a_gap_signal_or_not(ignore: bool, signals: int) -> None:
     assert flow.endpoint.flow_stats(flow.now, flow.message).signals == signals
 
 
-@pytest.mark.parametrize(("ignore", "due"), [(False, 300_000), (True, 200_000)])
-def test_packets_beyond_a_gap_restart_the_timeout_or_not(ignore: bool, due: int) -> None:
+@pytest.mark.parametrize(("ignore", "signals"), [("none", 1), ("data", 1), ("all", 0)])
+def test_gradient_flows_are_heard_unless_all_are_ignored(ignore: str, signals: int) -> None:
+    dcqcn = DcqcnConfig.for_line_rate(100_000_000_000)
+    config = config_for(0, rto_ns=RTO_NS, ignore_beyond_gap=ignore, dcqcn=dcqcn)
+    flow = Sender(Endpoint(config), 10, traffic_class=TrafficClass.GRADIENT)
+    flow.feedback(2, becn=True)
+    assert flow.endpoint.flow_stats(flow.now, flow.message).signals == signals
+
+
+@pytest.mark.parametrize(("ignore", "due"), [("none", 300_000), ("data", 200_000), ("all", 200_000)])
+def test_packets_beyond_a_gap_restart_the_timeout_or_not(ignore: str, due: int) -> None:
     flow = sender(ignore_beyond_gap=ignore)
     flow.now = 200_000
     flow.feedback(0)
@@ -161,7 +176,7 @@ def test_packets_beyond_a_gap_restart_the_timeout_or_not(ignore: bool, due: int)
 
 
 def test_settlement_counts_whatever_is_ignored() -> None:
-    flow = sender(4, ignore_beyond_gap=True)
+    flow = sender(4, ignore_beyond_gap="all")
     for packet in (0, 2, 3):
         flow.feedback(packet)
     assert flow.expire() == [1]

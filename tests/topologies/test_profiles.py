@@ -124,6 +124,8 @@ def test_faults_are_read_in_order() -> None:
         ("study.tp_bytes", 31, r"study.tp_bytes is 31; 4 streams among 8 ranks need a byte each"),
         ("study.burst.receiver", 64, r"study.burst.receiver is 64; give a rank below 64"),
         ("study.burst.sources", 65, r"study.burst.sources is 65; there are 64 ranks"),
+        ("transport.repeat_tail", False, r"window_repairs is true; set repeat_tail to true"),
+        ("transport.ignore_beyond_gap", "most", r"transport.ignore_beyond_gap is .most.; give one of"),
         ("wire.weight_adjust", -71, r"wire.weight_adjust is -71; give -70 or more"),
     ],
 )

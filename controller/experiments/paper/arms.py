@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from controller.experiments.arms import DCQCN, FORGIVE, NO_VESTING, SHEDDING, Arm, forgiving_with
@@ -47,7 +47,8 @@ class StudyArm:
         return lambda step: critical if step in steps else other
 
 
-_TOLERANCE_GOES_TO_SENDERS = dict(DCQCN.overrides)
+_NOTHING_FORGIVEN = {**DCQCN.overrides, "transport.ignore_beyond_gap": "all"}
+"""The study's receiver is silent beyond a gap, but for forgiven ranges: here it is silent for all flows."""
 
 ARMS = (
     StudyArm(
@@ -56,23 +57,23 @@ ARMS = (
         Arm(
             "congestion control off",
             "line rate within the window, no loss tolerated",
-            {**DCQCN.overrides, "dcqcn.enabled": False},
+            {**_NOTHING_FORGIVEN, "dcqcn.enabled": False},
         ),
     ),
-    StudyArm("dcqcn", "*_zero", DCQCN),
+    StudyArm("dcqcn", "*_zero", replace(DCQCN, overrides=_NOTHING_FORGIVEN)),
     StudyArm(
         "tight",
         "fixed_p_low_baseline",
-        Arm("tight baseline", "senders shed P_low on every step", _TOLERANCE_GOES_TO_SENDERS, sheds=True),
+        Arm("tight baseline", "senders shed P_low on every step", _NOTHING_FORGIVEN, sheds=True),
         ("p_low", "p_low"),
     ),
     StudyArm(
         "loose",
         "fixed_p_high_baseline",
-        Arm("loose baseline", "senders shed P_high on every step", _TOLERANCE_GOES_TO_SENDERS, sheds=True),
+        Arm("loose baseline", "senders shed P_high on every step", _NOTHING_FORGIVEN, sheds=True),
         ("p_high", "p_high"),
     ),
-    StudyArm("shedding", "dblp_policy", SHEDDING, ("p_low", "p_high")),
+    StudyArm("shedding", "dblp_policy", replace(SHEDDING, overrides=_NOTHING_FORGIVEN), ("p_low", "p_high")),
     StudyArm("forgive", "recovery_policy", FORGIVE),
     StudyArm("forgive_p25", "recovery_policy, coin 0.25", forgiving_with(0.25)),
     StudyArm("forgive_p0", "recovery_policy, coin 0", forgiving_with(0.0)),

@@ -51,6 +51,12 @@ enum transport_window {
   TRANSPORT_WINDOW_CUMULATIVE = 1,  // bytes from rcv_nxt to the end of what was sent
 };
 
+enum transport_flows {
+  TRANSPORT_FLOWS_NONE = 0,
+  TRANSPORT_FLOWS_DATA = 1,  // all that carry no gradients
+  TRANSPORT_FLOWS_ALL = 2,
+};
+
 // DCQCN's reaction point, in the variant of HPCC's simulator ("Mellanox"). From
 // a flow's first signal on, two clocks run, anchored there: every alpha_period
 // alpha <- (1 - g) alpha, plus g if a signal came in that period; every
@@ -94,7 +100,7 @@ typedef struct transport_config {
   uint32_t first_owner;           // owner tag of a slot's first use
   uint64_t catch_up_ns;           // how late a packet may be and still be made up for
   uint64_t gap_repair_ns;         // an ACK beyond rcv_nxt: repair the packet there, at most this often; 0: never
-  uint32_t ignore_beyond_gap;     // 1: otherwise such an ACK is no signal and restarts no timeout
+  uint32_t ignore_beyond_gap;     // enum transport_flows: otherwise such an ACK is no signal and restarts no timeout
   uint32_t repeat_tail;           // 1: on expiry go back to rcv_nxt: all from there on is sent again
   uint32_t window_repairs;        // 1: repairs need room in the window too; only with repeat_tail
   uint32_t blocked_stops_timer;   // 1: while a flow's time has passed unused, others wait for an arrival

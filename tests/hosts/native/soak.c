@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
       .port_paced = (uint32_t)draw(2),
       .repeat_tail = (uint32_t)draw(2),
       .gap_repair_ns = draw(3) * 5000,
-      .ignore_beyond_gap = (uint32_t)draw(2),
+      .ignore_beyond_gap = (uint32_t)draw(3),
       .window_repairs = (uint32_t)draw(2),
       .blocked_stops_timer = (uint32_t)draw(2),
       .gradient_dscp = 8,
