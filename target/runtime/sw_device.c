@@ -8,16 +8,16 @@ SW_PUBLIC sw_device *sw_device_create(sw_engine *engine, const struct sw_device_
 {
     if (config->queues < 1 || config->queues > SW_MAX_QUEUES)
         return NULL;
-    sw_device *device = calloc(1, sizeof *device);
+    sw_device *device = sw_memory_zeroed(&engine->memory, sizeof *device);
     if (!device)
         return NULL;
     device->engine = engine;
     device->config = *config;
     if (!device->config.buffer_bytes)
         device->config.buffer_bytes = UINT64_C(256) << 20;
-    device->null_port = calloc(1, sizeof *device->null_port);
+    device->null_port = sw_memory_zeroed(&engine->memory, sizeof *device->null_port);
     if (!device->null_port) {
-        free(device);
+        sw_memory_put(&engine->memory, device, sizeof *device);
         return NULL;
     }
     device->null_port->device = device;
@@ -29,8 +29,8 @@ SW_PUBLIC sw_device *sw_device_create(sw_engine *engine, const struct sw_device_
     if (config->cpu_port != SW_NO_PORT) {
         struct sw_port_config port = {0};
         if (sw_port_add(device, config->cpu_port, NULL, &port) != SW_OK) {
-            free(device->null_port);
-            free(device);
+            sw_memory_put(&engine->memory, device->null_port, sizeof *device->null_port);
+            sw_memory_put(&engine->memory, device, sizeof *device);
             return NULL;
         }
         device->ports[config->cpu_port]->kind = SW_PORT_CPU;
@@ -94,14 +94,14 @@ void sw_device_free(sw_device *device)
         if (device->ports[i])
             sw_port_free(device->ports[i]);
     free(device->ports);
-    free(device->null_port);
+    sw_memory_put(&device->engine->memory, device->null_port, sizeof *device->null_port);
     while (device->pipelines) {
         struct sw_pipeline *pl = device->pipelines;
         device->pipelines = pl->next;
         sw_pipeline_free(pl);
     }
     sw_device_reset_replicas(device);
-    free(device);
+    sw_memory_put(&device->engine->memory, device, sizeof *device);
 }
 
 SW_PUBLIC void sw_device_stats(sw_device *device, struct sw_device_stats *stats)
@@ -121,28 +121,6 @@ SW_PUBLIC void sw_device_stats(sw_device *device, struct sw_device_stats *stats)
 }
 
 /* --- what a program may ask for besides forwarding --- */
-
-void sw_device_replicate(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
-                         uint32_t instance_type)
-{
-    uint32_t count = r ? r->count : 0;
-    if (count == 0) {
-        sw_pool_put(pkt);
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct sw_packet *copy = i + 1 == count ? pkt : sw_pool_copy(device->pipeline->pool, pkt, true);
-        if (!copy) {
-            device->stats.buffer_drops++;
-            continue;
-        }
-        copy->rid = r->rids[i];
-        copy->replica = 1;
-        if (keep && keep < copy->truncate)
-            copy->truncate = keep;
-        sw_device_enqueue(device, copy, r->ports[i], instance_type);
-    }
-}
 
 static struct sw_replicas *clone_session(sw_device *device, const struct sw_packet *pkt)
 {

@@ -6,16 +6,6 @@
 
 #define POLLS_AT_ONCE 64u /* frames fetched at one instant that do not occupy the gate's link */
 
-static void settle_later(struct sw_attached *attached)
-{
-    sw_engine *engine = attached->port->device->engine;
-    if (attached->settling)
-        return;
-    attached->settling = true;
-    attached->next_settling = engine->settling;
-    engine->settling = attached;
-}
-
 void sw_attached_schedule(struct sw_attached *attached)
 {
     sw_engine *engine = attached->port->device->engine;
@@ -25,15 +15,23 @@ void sw_attached_schedule(struct sw_attached *attached)
         return; /* the gate comes back to it when its queues are empty */
     if (gate && gate->rate_bps && gate->free_ns > first)
         first = gate->free_ns;
+    if (attached->not_before > first)
+        first = attached->not_before;
     /* A timer that fires too early sets itself anew; so moving a wake-up to a later time costs nothing here. */
-    if (attached->timer.place && attached->timer.due <= first)
+    struct sw_timer *timer = &attached->timer;
+    bool set = sw_timer_is_set(timer);
+    if (set && timer->due <= first)
         return;
-    uint64_t wake = attached->endpoint.next_wake(attached->endpoint.context);
-    if (wake == UINT64_MAX)
+    attached->wake = attached->endpoint.next_wake(attached->endpoint.context);
+    if (attached->wake == UINT64_MAX)
         return;
-    uint64_t due = wake > first ? wake : first;
-    if (!attached->timer.place || attached->timer.due > due)
-        sw_timer_set(engine, &attached->timer, due, engine->causes++);
+    uint64_t due = attached->wake > first ? attached->wake : first;
+    if (set) {
+        if (timer->due <= due)
+            return;
+        sw_timer_cancel(engine, timer);
+    }
+    sw_timer_start(engine, timer, due, engine->causes++);
 }
 
 void sw_attached_settle(sw_engine *engine)
@@ -44,14 +42,6 @@ void sw_attached_settle(sw_engine *engine)
         attached->settling = false;
         sw_attached_schedule(attached);
     }
-}
-
-void sw_attached_receive(struct sw_attached *attached, uint64_t now, const uint8_t *data, uint32_t bytes,
-                         uint32_t wire_bytes)
-{
-    if (attached->endpoint.receive(attached->endpoint.context, now, data, bytes, wire_bytes))
-        attached->port->device->engine->attention = true;
-    settle_later(attached);
 }
 
 static bool gate_open(const sw_port *gate, uint64_t now)
@@ -65,18 +55,22 @@ void sw_attached_wake(struct sw_attached *attached, uint64_t now)
     sw_engine *engine = attached->port->device->engine;
     uint32_t polls = 0;
     struct sw_frame frame;
-    bool polled = false;
-    while (!attached->shut && gate_open(attached->gate, now) && polls < POLLS_AT_ONCE && endpoint->next_wake(endpoint->context) <= now) {
-        polled = true;
-        if (!endpoint->poll(endpoint->context, now, &frame))
-            break;
+    if (attached->shut)
+        return;
+    /* The wake-up may have moved since it was set, to a later time only: then there is nothing to poll. */
+    while (polls < POLLS_AT_ONCE && attached->wake <= now && gate_open(attached->gate, now)) {
         polls++;
-        (void)sw_device_enter(attached->port->device, attached->port, &frame);
+        if (!endpoint->poll(endpoint->context, now, &frame)) {
+            attached->wake = UINT64_MAX;
+            attached->not_before = now + 1;
+        } else {
+            (void)sw_device_enter(attached->port->device, attached->port, &frame);
+        }
     }
-    if (polled && endpoint->attention && endpoint->attention(endpoint->context))
-        engine->attention = true;
-    if (polls == POLLS_AT_ONCE)
-        sw_timer_set(engine, &attached->timer, now + 1, engine->causes++); /* time goes on, whatever the endpoint says */
+    if (polls && endpoint->attention && endpoint->attention(endpoint->context))
+        sw_ask_to_stop(engine);
+    if (polls == POLLS_AT_ONCE) /* time goes on, whatever the endpoint says */
+        sw_timer_set(engine, &attached->timer, now + 1, engine->causes++);
     else
         sw_attached_schedule(attached);
 }
@@ -88,9 +82,9 @@ static int attach(sw_device *device, sw_port *port, const struct sw_endpoint *en
         return SW_E_INVALID;
     if (port->peer || port->attached || port->line.head || (gate && gate->gated))
         return SW_E_EXISTS;
-    struct sw_attached *attached = calloc(1, sizeof *attached);
+    struct sw_attached *attached = sw_memory_zeroed(&engine->memory, sizeof *attached);
     if (!attached || !sw_timers_reserve(engine, 1)) {
-        free(attached);
+        sw_memory_put(&engine->memory, attached, sizeof *attached);
         return SW_E_MEMORY;
     }
     attached->endpoint = *endpoint;
@@ -128,7 +122,7 @@ void sw_attached_free(sw_port *port)
         attached->gate->gated = NULL;
     port->attached = NULL;
     sw_port_refresh(port);
-    free(attached);
+    sw_memory_put(&engine->memory, attached, sizeof *attached);
 }
 
 SW_PUBLIC int sw_port_attach(sw_device *device, uint32_t number, const struct sw_endpoint *endpoint, uint32_t gate)
@@ -156,6 +150,7 @@ SW_PUBLIC int sw_port_kick(sw_device *device, uint32_t number)
     sw_lock(device->engine);
     sw_port *port = sw_device_port(device, number);
     if (port && port->attached) {
+        port->attached->not_before = 0;
         sw_attached_schedule(port->attached);
         rc = SW_OK;
     }
@@ -170,7 +165,7 @@ void sw_port_observed(sw_port *port, int outgoing, const struct sw_packet *pkt)
 {
     sw_engine *engine = port->device->engine;
     if (port->observer.frame(port->observer.context, engine->now_ns, outgoing, pkt->data, sw_carried(pkt), pkt->len))
-        engine->attention = true;
+        sw_ask_to_stop(engine);
 }
 
 SW_PUBLIC int sw_port_observe(sw_device *device, uint32_t number, const struct sw_observer *observer)

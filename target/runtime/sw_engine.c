@@ -13,6 +13,7 @@ SW_PUBLIC sw_engine *sw_engine_create(void)
     sw_engine *engine = calloc(1, sizeof *engine);
     if (!engine)
         return NULL;
+    sw_memory_init(&engine->memory);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -47,6 +48,7 @@ SW_PUBLIC void sw_engine_destroy(sw_engine *engine)
         close(engine->wake_fd);
     free(engine->overflow);
     free(engine->heap);
+    sw_memory_free(&engine->memory);
     pthread_mutex_destroy(&engine->turnstile);
     pthread_mutex_destroy(&engine->lock);
     pthread_mutex_destroy(&engine->in_lock);

@@ -25,6 +25,31 @@
 #define SW_CATCH_UP_NS 10000000u /* how far a late loop may make up for lost time on a paced port */
 #define SW_PACKET_IN_LIMIT 4096u /* frames that wait for a reader, per device */
 
+/* --- memory for what packets touch: sw_memory.c --- */
+
+#define SW_MEMORY_CLASSES 16u /* from 64 bytes on, in powers of two */
+
+struct sw_free_block {
+    struct sw_free_block *next;
+};
+
+struct sw_memory {
+    pthread_mutex_t lock;
+    struct sw_free_block *free[SW_MEMORY_CLASSES];
+    uint8_t *next; /* in the last chunk */
+    size_t left;
+    void **chunks;
+    uint32_t chunk_count, chunk_room;
+};
+
+void sw_memory_init(struct sw_memory *memory);
+void sw_memory_free(struct sw_memory *memory);
+/* Or NULL. At a line of the cache; it is given back with its size. */
+void *sw_memory_get(struct sw_memory *memory, size_t bytes);
+/* Aligned as by calloc if it is large. */
+void *sw_memory_zeroed(struct sw_memory *memory, size_t bytes);
+void sw_memory_put(struct sw_memory *memory, void *pointer, size_t bytes);
+
 /* --- packet buffers --- */
 
 #define SW_SIZE_CLASSES 3u
@@ -39,6 +64,8 @@ struct sw_store {
     uint32_t headroom;
     uint32_t frame_offset;     /* both */
     uint32_t each[SW_SIZE_CLASSES]; /* bytes of a buffer, all included */
+    struct sw_memory *memory;
+    uint32_t slab_bytes;
     void **slabs;
     uint32_t slab_count, slab_room;
     uint64_t bytes, limit;
@@ -55,7 +82,7 @@ struct sw_pool {
     bool retired;              /* free it when the last packet comes back */
 };
 
-struct sw_pool *sw_pool_create(struct sw_store **stores, uint32_t phv_bytes, uint32_t headroom, uint64_t limit);
+struct sw_pool *sw_pool_create(sw_engine *engine, uint32_t phv_bytes, uint32_t headroom, uint64_t limit);
 void sw_pool_retire(struct sw_pool *pool);
 /* A packet with room for `length` bytes, or NULL. data, end, len and pool are set. */
 struct sw_packet *sw_pool_get(struct sw_pool *pool, uint32_t length);
@@ -130,23 +157,20 @@ enum sw_timer_kind { SW_TIMER_SERVICE, SW_TIMER_ARRIVAL, SW_TIMER_WAKE };
 
 struct sw_timer {
     uint64_t due;
-    struct sw_timer *next; /* in its slot of the wheel: a ring */
+    struct sw_timer *next; /* in its slot of the wheel: a ring; NULL: not in the wheel */
     uint32_t cause;        /* from the engine's counter */
-    uint32_t place;        /* 0: not set; SW_IN_WHEEL; SW_IN_HEAP | position in the heap */
+    uint32_t place;        /* SW_IN_HEAP | position, or 0 */
     enum sw_timer_kind kind;
     sw_port *port;
 };
 
-#define SW_IN_WHEEL 1u
 #define SW_IN_HEAP 0x80000000u
 #define SW_WHEEL_SLOTS 16384u /* nanoseconds ahead: a data centre link's delay and a frame */
 
 struct sw_wheel {
     uint64_t base;            /* no timer is due earlier */
-    uint32_t count;
-    uint64_t summary[SW_WHEEL_SLOTS / 4096]; /* which words of `bits` are not 0 */
-    uint64_t bits[SW_WHEEL_SLOTS / 64];      /* which slots are not empty */
-    struct sw_timer *slots[SW_WHEEL_SLOTS];  /* the last one of each */
+    uint64_t bits[SW_WHEEL_SLOTS / 64];     /* which slots are not empty */
+    struct sw_timer *slots[SW_WHEEL_SLOTS]; /* the last one of each */
 };
 
 /* --- ports --- */
@@ -156,7 +180,6 @@ enum sw_port_kind { SW_PORT_MEMORY, SW_PORT_SOCKET, SW_PORT_CPU, SW_PORT_NULL };
 struct sw_queue {
     struct sw_list list;
     uint64_t capacity, bytes, packets;
-    uint64_t sent;
     uint64_t peak_bytes, peak_packets;
     uint64_t drops, drop_bytes;
     int64_t credit;         /* bytes that the link owes to the queue, times a million */
@@ -192,6 +215,8 @@ struct sw_attached {
     struct sw_endpoint endpoint;
     sw_port *port, *gate;
     struct sw_timer timer;
+    uint64_t wake;          /* what next_wake said last */
+    uint64_t not_before;    /* it had nothing to send at the time before, whatever its next_wake says */
     bool shut;              /* its gate was removed */
     bool settling;          /* in the engine's list of endpoints to look at */
     struct sw_attached *next_settling;
@@ -221,6 +246,7 @@ struct sw_port {
     enum sw_port_kind kind;
     struct sw_timer arrival, service;
     uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes;
+    uint64_t sent[SW_MAX_QUEUES]; /* packets put on the link */
     struct sw_attached *attached;
     struct sw_attached *gated;   /* the endpoint that is polled when this port is idle */
     struct sw_queue queues[SW_MAX_QUEUES];
@@ -259,7 +285,9 @@ struct sw_engine {
     uint32_t causes;
     bool exact;             /* manual clock: events happen exactly when they are due */
     bool direct;            /* events are being processed at their exact times: idle ports serve at once */
-    bool attention;         /* an endpoint or observer asks sw_engine_run_until to stop */
+    bool attention;         /* an endpoint or observer asks sw_engine_run_until to stop: set by sw_ask_to_stop */
+    uint64_t end;           /* of the run of events: the first time that is not part of it */
+    uint64_t limit;         /* the wheel alone tells the next event before this time: the end, the heap's first timer */
     struct sw_attached *settling;
     struct sw_timer **heap; /* timers beyond the wheel */
     uint32_t heap_count, heap_room, timers;
@@ -268,6 +296,7 @@ struct sw_engine {
     struct sw_constants constants;
     sw_device *devices;
     struct sw_store *stores;
+    struct sw_memory memory;
     sw_port *tx_list;       /* ports with frames to flush */
     sw_port *removed;       /* ports to free once the loop has seen the events it already fetched */
     atomic_bool stop;
@@ -323,7 +352,6 @@ void sw_device_replicate(sw_device *device, struct sw_packet *pkt, const struct 
 bool sw_device_special_ingress(sw_device *device, struct sw_packet *pkt);
 void sw_device_egress_clone(sw_device *device, struct sw_packet *pkt);
 void sw_device_recirculate(sw_device *device, struct sw_packet *pkt);
-void sw_device_enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, uint32_t instance_type);
 
 /* Close and empty a port; its memory stays. */
 void sw_port_close(sw_port *port);
@@ -342,9 +370,7 @@ void sw_port_drop_queued(sw_port *port, uint64_t *count);
 void sw_port_deliver_line(sw_port *port, uint64_t now_ns);
 /* A frame leaves the link of a port that is joined to nothing. */
 void sw_port_deliver(sw_port *port, struct sw_packet *pkt);
-/* The frame arrives at the port's endpoint. */
-void sw_port_deliver_to_endpoint(sw_port *port, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
-bool sw_ring_grow(struct sw_ring *ring);
+bool sw_ring_grow(struct sw_memory *memory, struct sw_ring *ring);
 /* Whether a fault takes this frame; it is counted then. */
 bool sw_port_loses(sw_port *port, uint32_t bytes);
 void sw_port_lose(sw_port *port, uint32_t bytes);
@@ -354,8 +380,6 @@ void sw_port_disconnect(sw_port *port);
 void sw_port_refresh(sw_port *port);
 
 /* endpoints */
-void sw_attached_receive(struct sw_attached *attached, uint64_t now_ns, const uint8_t *data, uint32_t bytes,
-                         uint32_t wire_bytes);
 void sw_attached_wake(struct sw_attached *attached, uint64_t now_ns);
 /* Set its timer anew: its next_wake, or what its gate waits for, may have changed. */
 void sw_attached_schedule(struct sw_attached *attached);
@@ -376,6 +400,14 @@ void sw_capture_write(FILE *file, const sw_engine *engine, const uint8_t *data, 
 void sw_capture_close(struct sw_capture *capture);
 
 void sw_constants_init(struct sw_constants *constants);
+
+static inline bool sw_timer_is_set(const struct sw_timer *timer) { return timer->next || timer->place; }
+
+static inline void sw_ask_to_stop(sw_engine *engine)
+{
+    engine->attention = true;
+    engine->limit = 0;
+}
 
 static inline uint64_t sw_next_event(const sw_engine *engine)
 {

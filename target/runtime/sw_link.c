@@ -12,15 +12,20 @@
 
 _Static_assert(sizeof(struct sw_record) == 128, "two lines of a cache");
 
-bool sw_ring_grow(struct sw_ring *ring)
+static size_t ring_bytes(const struct sw_ring *ring)
+{
+    return ring->records ? (ring->mask + 1) * sizeof *ring->records : 0;
+}
+
+bool sw_ring_grow(struct sw_memory *memory, struct sw_ring *ring)
 {
     uint32_t room = ring->records ? 2 * (ring->mask + 1) : FIRST_RING, count = ring->tail - ring->head;
-    struct sw_record *records = room > LAST_RING ? NULL : aligned_alloc(64, room * sizeof *records);
+    struct sw_record *records = room > LAST_RING ? NULL : sw_memory_get(memory, room * sizeof *records);
     if (!records)
         return false;
     for (uint32_t i = 0; i < count; i++)
         records[i] = ring->records[(ring->head + i) & ring->mask];
-    free(ring->records);
+    sw_memory_put(memory, ring->records, ring_bytes(ring));
     *ring = (struct sw_ring){.records = records, .mask = room - 1, .tail = count};
     return true;
 }
@@ -53,16 +58,6 @@ void sw_port_deliver_line(sw_port *port, uint64_t now)
         sw_port_deliver(port, sw_list_pop(&port->line));
     if (port->line.head)
         sw_timer_set(port->device->engine, &port->arrival, port->line.head->enq_ns, port->line.head->deq_depth);
-}
-
-void sw_port_deliver_to_endpoint(sw_port *port, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes)
-{
-    sw_engine *engine = port->device->engine;
-    if (port->capture.out)
-        sw_capture_write(port->capture.out, engine, data, bytes, wire_bytes);
-    port->tx_packets++;
-    port->tx_bytes += wire_bytes;
-    sw_attached_receive(port->attached, engine->now_ns, data, bytes, wire_bytes);
 }
 
 /* --- losing --- */
@@ -145,7 +140,7 @@ void sw_port_disconnect(sw_port *port)
         port->peer = NULL;
         sw_port_refresh(peer);
     }
-    free(port->ring.records);
+    sw_memory_put(&port->device->engine->memory, port->ring.records, ring_bytes(&port->ring));
     port->ring = (struct sw_ring){0};
     sw_port_refresh(port);
 }

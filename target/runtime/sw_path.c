@@ -14,7 +14,27 @@
 #define INLINE static inline __attribute__((always_inline))
 #define COLD static __attribute__((noinline, cold))
 
+static void egress(sw_device *device, sw_port *port, struct sw_packet *pkt);
+
 /* --- onto the link --- */
+
+INLINE void deliver_to_endpoint(sw_engine *engine, sw_port *port, const uint8_t *data, uint32_t bytes,
+                                uint32_t wire_bytes)
+{
+    struct sw_attached *attached = port->attached;
+    if (UNLIKELY(port->watched && port->capture.out))
+        sw_capture_write(port->capture.out, engine, data, bytes, wire_bytes);
+    port->tx_packets++;
+    port->tx_bytes += wire_bytes;
+    if (UNLIKELY(attached->endpoint.receive(attached->endpoint.context, engine->now_ns, data, bytes, wire_bytes)))
+        sw_ask_to_stop(engine);
+    attached->not_before = 0;
+    if (!attached->settling) { /* its next_wake may have changed */
+        attached->settling = true;
+        attached->next_settling = engine->settling;
+        engine->settling = attached;
+    }
+}
 
 /* The serialization time of a frame is added to the time at which the link was free, exactly. */
 INLINE void occupy(sw_port *port, uint32_t length)
@@ -41,12 +61,12 @@ INLINE void send_joined(sw_engine *engine, sw_port *port, const struct sw_packet
     uint32_t bytes = sw_carried(pkt);
     if (UNLIKELY(due <= engine->now_ns)) {
         if (port->attached && ring->head == ring->tail) {
-            sw_port_deliver_to_endpoint(port, pkt->data, bytes, pkt->len);
+            deliver_to_endpoint(engine, port, pkt->data, bytes, pkt->len);
             return;
         }
         due = engine->now_ns + 1; /* a loop of links without delay would never end */
     }
-    bool stored = LIKELY(ring->tail - ring->head < ring->mask) || sw_ring_grow(ring);
+    bool stored = LIKELY(ring->tail - ring->head < ring->mask) || sw_ring_grow(&engine->memory, ring);
     struct sw_record *record = &ring->records[ring->tail & ring->mask];
     if (LIKELY(stored && bytes <= SW_USUAL_COPY))
         memcpy(record->data.here, pkt->data, SW_USUAL_COPY);
@@ -89,7 +109,7 @@ COLD bool unusual_send(sw_port *port, const struct sw_packet *pkt)
         sw_port_observed(port, 1, pkt);
     if (!sw_port_loses(port, pkt->len))
         return true;
-    port->queues[pkt->priority].sent++;
+    port->sent[pkt->priority]++;
     if (port->rate_bps)
         occupy(port, pkt->len);
     return false;
@@ -103,7 +123,7 @@ INLINE void send(sw_engine *engine, sw_port *port, struct sw_packet *pkt)
         sw_pool_put(pkt);
         return;
     }
-    port->queues[pkt->priority].sent++;
+    port->sent[pkt->priority]++;
     if (LIKELY(port->rate_bps)) {
         occupy(port, pkt->len);
         due = port->free_ns;
@@ -154,6 +174,14 @@ static __attribute__((noinline)) void egress(sw_device *device, sw_port *port, s
 
 /* --- into the queue --- */
 
+/* Some packet waits: service is when the link is free. It may be set already, for packets that are gone. */
+INLINE void next_service(sw_engine *engine, sw_port *port)
+{
+    if (UNLIKELY(sw_timer_is_set(&port->service)))
+        sw_timer_cancel(engine, &port->service);
+    sw_timer_start(engine, &port->service, port->free_ns, engine->causes++);
+}
+
 /* The port is busy, or it is not the time for short ways. True: egress is to be run now. */
 static __attribute__((noinline)) bool enqueue_busy(sw_device *device, sw_port *port, struct sw_packet *pkt)
 {
@@ -193,7 +221,7 @@ static __attribute__((noinline)) bool enqueue_busy(sw_device *device, sw_port *p
     port->waiting |= 1u << pkt->priority;
     sw_list_push(&q->list, pkt);
     if (first)
-        sw_port_schedule_service(port);
+        next_service(engine, port);
     return false;
 }
 
@@ -230,11 +258,34 @@ static void start_later(sw_device *device, sw_port *port, struct sw_packet *pkt)
     sw_list_push(&device->egress_work, pkt);
 }
 
-void sw_device_enqueue(sw_device *device, struct sw_packet *pkt, uint32_t number, uint32_t instance_type)
+void sw_device_replicate(sw_device *device, struct sw_packet *pkt, const struct sw_replicas *r, uint32_t keep,
+                         uint32_t instance_type)
 {
-    sw_port *port = egress_port(device, pkt, number, instance_type);
-    if (enqueue(device, port, pkt))
-        start_later(device, port, pkt);
+    uint32_t count = r ? r->count : 0;
+    if (count == 0) {
+        sw_pool_put(pkt);
+        return;
+    }
+    /* Clones wait until the packet that they are of is done with, and others wait behind them. */
+    bool at_once = instance_type == SW_REPLICATION && !device->egress_work.head;
+    for (uint32_t i = 0; i < count; i++) {
+        struct sw_packet *copy = i + 1 == count ? pkt : sw_pool_copy(device->pipeline->pool, pkt, true);
+        if (UNLIKELY(!copy)) {
+            device->stats.buffer_drops++;
+            continue;
+        }
+        copy->rid = r->rids[i];
+        copy->replica = 1;
+        if (keep && keep < copy->truncate)
+            copy->truncate = keep;
+        sw_port *port = egress_port(device, copy, r->ports[i], instance_type);
+        if (!enqueue(device, port, copy))
+            continue;
+        if (at_once)
+            egress(device, port, copy);
+        else
+            start_later(device, port, copy);
+    }
 }
 
 /* --- ingress --- */
@@ -337,14 +388,17 @@ INLINE void ring_pop(sw_engine *engine, sw_port *port, const struct sw_record *f
         free(first->data.elsewhere);
     if (++ring->head != ring->tail) {
         const struct sw_record *next = &ring->records[ring->head & ring->mask];
+        const struct sw_record *after = &ring->records[(ring->head + 1) & ring->mask];
+        /* Written long ago; by the time that it is the first it is here. */
+        __builtin_prefetch(after);
+        __builtin_prefetch(after->data.here + 48);
         sw_timer_start(engine, &port->arrival, next->due, next->cause);
-        __builtin_prefetch(next->data.here + 48); /* its second line */
     }
 }
 
-COLD void arrive_at_endpoint(sw_engine *engine, sw_port *port, const struct sw_record *record)
+static __attribute__((noinline)) void arrive_at_endpoint(sw_engine *engine, sw_port *port, const struct sw_record *record)
 {
-    sw_port_deliver_to_endpoint(port, record_data(record), record->bytes, record->wire_bytes);
+    deliver_to_endpoint(engine, port, record_data(record), record->bytes, record->wire_bytes);
     ring_pop(engine, port, record);
 }
 
@@ -428,6 +482,8 @@ INLINE struct sw_packet *dequeue(sw_port *port)
     q->bytes -= pkt->queued_len;
     if (!q->packets)
         port->waiting &= ~(1u << i);
+    else
+        sw_pool_prefetch(q->list.head);
     pkt->deq_depth = (uint32_t)q->packets;
     return pkt;
 }
@@ -446,7 +502,7 @@ INLINE void serve(sw_engine *engine, sw_port *port)
         drain_if_needed(device);
     }
     if (port->waiting)
-        sw_port_schedule_service(port);
+        next_service(engine, port);
     else if (port->gated)
         sw_attached_schedule(port->gated);
 }
@@ -456,10 +512,13 @@ INLINE void serve(sw_engine *engine, sw_port *port)
 bool sw_run_events(sw_engine *engine, uint64_t until)
 {
     struct sw_timer *timer;
-    engine->direct = engine->exact;
-    while (!engine->attention && (timer = sw_timer_next(engine, until)) != NULL) {
+    const bool exact = engine->exact;
+    engine->direct = exact;
+    engine->end = until < UINT64_MAX ? until + 1 : until;
+    sw_set_limit(engine);
+    while ((timer = sw_timer_next(engine)) != NULL) {
         sw_port *port = timer->port;
-        if (engine->exact)
+        if (LIKELY(exact))
             engine->now_ns = timer->due;
         switch (timer->kind) {
         case SW_TIMER_ARRIVAL:

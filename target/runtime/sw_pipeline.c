@@ -15,14 +15,21 @@ static void log_nothing(struct sw_state *st, const char *text, const uint64_t *a
     (void)count;
 }
 
+static size_t cell_bytes(const struct sw_program *prog) { return prog->register_offsets[prog->register_count] + 1; }
+
+static size_t counter_bytes(const struct sw_program *prog)
+{
+    return ((size_t)prog->counter_offsets[prog->counter_count] + 1) * sizeof(struct sw_counter);
+}
+
 static bool state_init(struct sw_pipeline *pl)
 {
     const struct sw_program *prog = pl->program;
     struct sw_state *st = &pl->state;
     pl->tables = calloc(prog->table_count + 1, sizeof *pl->tables);
     pl->orders = calloc(prog->table_count + 1, sizeof *pl->orders);
-    st->cells = calloc(1, prog->register_offsets[prog->register_count] + 1);
-    st->counters = calloc((size_t)prog->counter_offsets[prog->counter_count] + 1, sizeof *st->counters);
+    st->cells = sw_memory_zeroed(&pl->device->engine->memory, cell_bytes(prog));
+    st->counters = sw_memory_zeroed(&pl->device->engine->memory, counter_bytes(prog));
     if (!pl->tables || !pl->orders || !st->cells || !st->counters)
         return false;
     for (uint32_t i = 0; i < prog->table_count; i++)
@@ -39,26 +46,27 @@ static bool state_init(struct sw_pipeline *pl)
 SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline **result)
 {
     sw_engine *engine = device->engine;
-    struct sw_pipeline *pl = calloc(1, sizeof *pl);
+    struct sw_memory *memory = &engine->memory;
+    struct sw_pipeline *pl = sw_memory_zeroed(memory, sizeof *pl);
     if (!pl)
         return SW_E_MEMORY;
     pl->device = device;
     pl->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!pl->library) {
         snprintf(engine->error, sizeof engine->error, "%s", dlerror());
-        free(pl);
+        sw_memory_put(memory, pl, sizeof *pl);
         return SW_E_SYSTEM;
     }
     pl->program = dlsym(pl->library, "sw_program");
     if (!pl->program || pl->program->abi != SW_ABI) {
         snprintf(engine->error, sizeof engine->error, "%s is not a program of this engine", path);
         dlclose(pl->library);
-        free(pl);
+        sw_memory_put(memory, pl, sizeof *pl);
         return SW_E_INVALID;
     }
     uint32_t headroom = pl->program->max_header_bytes > MIN_HEADROOM ? pl->program->max_header_bytes : MIN_HEADROOM;
     sw_lock(engine);
-    pl->pool = sw_pool_create(&engine->stores, pl->program->phv_bytes, headroom, device->config.buffer_bytes);
+    pl->pool = sw_pool_create(engine, pl->program->phv_bytes, headroom, device->config.buffer_bytes);
     sw_unlock(engine);
     if (!pl->pool || !state_init(pl)) {
         sw_pipeline_free(pl);
@@ -78,15 +86,15 @@ void sw_pipeline_free(struct sw_pipeline *pl)
         sw_table_clear(&pl->tables[i]);
     free(pl->tables);
     free(pl->orders);
-    free(pl->state.cells);
-    free(pl->state.counters);
+    sw_memory_put(&pl->device->engine->memory, pl->state.cells, cell_bytes(pl->program));
+    sw_memory_put(&pl->device->engine->memory, pl->state.counters, counter_bytes(pl->program));
     if (pl->pool) { /* its store is shared */
         sw_lock(pl->device->engine);
         sw_pool_retire(pl->pool);
         sw_unlock(pl->device->engine);
     }
     dlclose(pl->library);
-    free(pl);
+    sw_memory_put(&pl->device->engine->memory, pl, sizeof *pl);
 }
 
 SW_PUBLIC int sw_pipeline_set_reach(sw_pipeline *pl, uint32_t bytes)

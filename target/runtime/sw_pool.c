@@ -4,7 +4,7 @@
 
 #include "sw_pool.h"
 
-#define SLAB_PACKETS 32u
+#define SLAB_BYTES (UINT32_C(64) << 10) /* or one buffer, if a program's state is that large */
 #define ALIGNMENT 64u
 
 const uint32_t sw_frame_bytes[SW_SIZE_CLASSES] = {SW_HEADER_FRAME, SW_SMALL_FRAME, SW_LARGE_FRAME + SW_GROWTH};
@@ -12,8 +12,9 @@ const uint32_t sw_frame_bytes[SW_SIZE_CLASSES] = {SW_HEADER_FRAME, SW_SMALL_FRAM
 static uint32_t round_up(size_t bytes) { return (uint32_t)((bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT); }
 
 /* The store of a layout, made if there is none. */
-static struct sw_store *store_of(struct sw_store **stores, uint32_t header_bytes, uint32_t headroom)
+static struct sw_store *store_of(sw_engine *engine, uint32_t header_bytes, uint32_t headroom)
 {
+    struct sw_store **stores = &engine->stores;
     struct sw_store *store = *stores;
     while (store && (store->header_bytes != header_bytes || store->headroom != headroom))
         store = store->next;
@@ -27,18 +28,20 @@ static struct sw_store *store_of(struct sw_store **stores, uint32_t header_bytes
     store->frame_offset = header_bytes + headroom;
     for (uint32_t i = 0; i < SW_SIZE_CLASSES; i++)
         store->each[i] = round_up(header_bytes + headroom + sw_frame_bytes[i] + SW_TAIL);
+    store->slab_bytes = SLAB_BYTES > store->each[SW_SIZE_CLASSES - 1] ? SLAB_BYTES : store->each[SW_SIZE_CLASSES - 1];
+    store->memory = &engine->memory;
     store->list = stores;
     store->next = *stores;
     *stores = store;
     return store;
 }
 
-struct sw_pool *sw_pool_create(struct sw_store **stores, uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
+struct sw_pool *sw_pool_create(sw_engine *engine, uint32_t phv_bytes, uint32_t headroom, uint64_t limit)
 {
     struct sw_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    pool->store = store_of(stores, round_up(sizeof(struct sw_packet) + phv_bytes), round_up(headroom));
+    pool->store = store_of(engine, round_up(sizeof(struct sw_packet) + phv_bytes), round_up(headroom));
     if (!pool->store) {
         free(pool);
         return NULL;
@@ -57,7 +60,7 @@ static void store_free(struct sw_store *store)
         link = &(*link)->next;
     *link = store->next;
     for (uint32_t i = 0; i < store->slab_count; i++)
-        free(store->slabs[i]);
+        sw_memory_put(store->memory, store->slabs[i], store->slab_bytes);
     free(store->slabs);
     free(store);
 }
@@ -79,8 +82,8 @@ void sw_pool_retire(struct sw_pool *pool)
 
 struct sw_packet *sw_store_grow(struct sw_store *store, uint32_t size_class)
 {
-    size_t each = store->each[size_class];
-    if (store->bytes + each * SLAB_PACKETS > store->limit)
+    uint32_t each = store->each[size_class];
+    if (store->bytes + store->slab_bytes > store->limit)
         return NULL;
     if (store->slab_count == store->slab_room) {
         uint32_t room = store->slab_room ? 2 * store->slab_room : 16;
@@ -90,13 +93,13 @@ struct sw_packet *sw_store_grow(struct sw_store *store, uint32_t size_class)
         store->slabs = slabs;
         store->slab_room = room;
     }
-    uint8_t *slab = aligned_alloc(ALIGNMENT, each * SLAB_PACKETS);
+    uint8_t *slab = sw_memory_get(store->memory, store->slab_bytes);
     if (!slab)
         return NULL;
-    memset(slab, 0, each * SLAB_PACKETS);
+    memset(slab, 0, store->slab_bytes);
     store->slabs[store->slab_count++] = slab;
-    store->bytes += each * SLAB_PACKETS;
-    for (uint32_t i = 0; i < SLAB_PACKETS; i++) {
+    store->bytes += store->slab_bytes;
+    for (uint32_t i = 0; i < store->slab_bytes / each; i++) {
         struct sw_packet *pkt = (struct sw_packet *)(void *)(slab + i * each);
         pkt->size_class = (uint8_t)size_class;
         pkt->capacity = sw_frame_bytes[size_class];
@@ -128,8 +131,8 @@ void sw_pool_put(struct sw_packet *pkt)
 
 struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes)
 {
-    uint32_t seen = wire_bytes < pool->reach ? wire_bytes : pool->reach;
-    struct sw_packet *pkt = sw_pool_get(pool, bytes > seen ? bytes : seen);
+    uint32_t seen = wire_bytes < pool->reach ? wire_bytes : pool->reach, room = bytes > seen ? bytes : seen;
+    struct sw_packet *pkt = room > SW_LARGE_FRAME + SW_GROWTH ? NULL : sw_pool_take(pool, sw_size_class(room));
     if (!pkt)
         return NULL;
     memcpy(pkt->data, data, bytes);
@@ -142,21 +145,14 @@ struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint3
 
 struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt, bool with_phv)
 {
-    struct sw_packet *copy = sw_pool_frame(pool, pkt->data, sw_carried(pkt), pkt->len);
+    const size_t first = offsetof(struct sw_packet, parsed);
+    uint32_t bytes = sw_carried(pkt);
+    struct sw_packet *copy = sw_pool_frame(pool, pkt->data, bytes, pkt->len);
     if (!copy)
         return NULL;
-    copy->parsed = pkt->parsed;
-    copy->length = pkt->length;
-    copy->ingress_len = pkt->ingress_len;
-    copy->truncate = pkt->truncate;
-    copy->rx_ns = pkt->rx_ns;
-    copy->ingress_port = pkt->ingress_port;
-    copy->instance_type = pkt->instance_type;
-    copy->priority = pkt->priority;
-    copy->passes = pkt->passes;
-    copy->rid = pkt->rid;
-    copy->replica = pkt->replica;
-    if (with_phv)
-        memcpy(copy->phv, pkt->phv, pool->store->header_bytes - sizeof *pkt);
+    uint8_t size_class = copy->size_class;
+    memcpy((uint8_t *)copy + first, (const uint8_t *)pkt + first,
+           (with_phv ? pool->store->header_bytes : offsetof(struct sw_packet, phv)) - first);
+    copy->size_class = size_class;
     return copy;
 }

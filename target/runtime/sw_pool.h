@@ -48,6 +48,16 @@ static inline void sw_pool_give(struct sw_pool *pool, struct sw_packet *pkt)
     pool->outstanding--;
 }
 
+/* A packet that has waited long will be needed soon. */
+static inline void sw_pool_prefetch(const struct sw_packet *pkt)
+{
+    const uint8_t *bytes = (const uint8_t *)pkt;
+    for (uint32_t at = 0; at < 256; at += 64)
+        __builtin_prefetch(bytes + at);
+    __builtin_prefetch(pkt->data);
+    __builtin_prefetch(pkt->data + 64);
+}
+
 /* See sw_pool_frame. `data` has SW_USUAL_COPY readable bytes. */
 static inline struct sw_packet *sw_pool_take_frame(struct sw_pool *pool, const uint8_t *data, uint32_t bytes,
                                                    uint32_t wire_bytes)

@@ -44,7 +44,7 @@ SW_PUBLIC int sw_port_add(sw_device *device, uint32_t number, const char *interf
     if (sw_device_port(device, number))
         return SW_E_EXISTS;
     sw_engine *engine = device->engine;
-    sw_port *port = calloc(1, sizeof *port);
+    sw_port *port = sw_memory_zeroed(&engine->memory, sizeof *port);
     if (!port)
         return SW_E_MEMORY;
     port->device = device;
@@ -59,7 +59,7 @@ SW_PUBLIC int sw_port_add(sw_device *device, uint32_t number, const char *interf
         snprintf(port->interface, sizeof port->interface, "%s", interface);
         rc = sw_socket_open(port);
         if (rc != SW_OK) {
-            free(port);
+            sw_memory_put(&engine->memory, port, sizeof *port);
             return rc;
         }
     }
@@ -84,7 +84,7 @@ SW_PUBLIC int sw_port_add(sw_device *device, uint32_t number, const char *interf
     sw_unlock(engine);
     if (rc != SW_OK) {
         sw_socket_close(port);
-        free(port);
+        sw_memory_put(&engine->memory, port, sizeof *port);
     }
     sw_wake(engine);
     return rc;
@@ -145,7 +145,7 @@ void sw_port_free(sw_port *port)
 {
     sw_port_close(port);
     (void)sw_timers_reserve(port->device->engine, -2);
-    free(port);
+    sw_memory_put(&port->device->engine->memory, port, sizeof *port);
 }
 
 /* --- reading, in-memory ports --- */
@@ -173,7 +173,7 @@ SW_PUBLIC int sw_port_stats(sw_device *device, uint32_t number, struct sw_port_s
             stats->depth_bytes[i] = port->queues[i].bytes;
             stats->peak_packets[i] = port->queues[i].peak_packets;
             stats->peak_bytes[i] = port->queues[i].peak_bytes;
-            stats->sent_packets[i] = port->queues[i].sent;
+            stats->sent_packets[i] = port->sent[i];
         }
         rc = SW_OK;
     }

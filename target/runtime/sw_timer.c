@@ -39,6 +39,7 @@ void sw_heap_push(sw_engine *engine, struct sw_timer *timer)
 {
     place(engine, engine->heap_count++, timer);
     sift(engine, engine->heap_count - 1);
+    sw_set_limit(engine);
 }
 
 void sw_heap_remove(sw_engine *engine, struct sw_timer *timer)
@@ -50,6 +51,7 @@ void sw_heap_remove(sw_engine *engine, struct sw_timer *timer)
         place(engine, i, last);
         sift(engine, i);
     }
+    sw_set_limit(engine);
 }
 
 bool sw_timers_reserve(sw_engine *engine, int32_t count)
@@ -72,7 +74,7 @@ void sw_timer_cancel(sw_engine *engine, struct sw_timer *timer)
     struct sw_wheel *wheel = &engine->wheel;
     if (timer->place & SW_IN_HEAP) {
         sw_heap_remove(engine, timer);
-    } else if (timer->place) {
+    } else if (timer->next) {
         struct sw_timer *behind = wheel->slots[timer->due & SW_WHEEL_MASK];
         while (behind->next != timer)
             behind = behind->next;
@@ -86,10 +88,33 @@ void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint3
     sw_timer_start(engine, timer, due, cause);
 }
 
+/* The first timer in the wheel, or NULL. Words of `bits` from that of `base` on, once around: it comes last again. */
+static struct sw_timer *wheel_first(const struct sw_wheel *wheel)
+{
+    const uint32_t words = SW_WHEEL_SLOTS / 64;
+    uint32_t slot = (uint32_t)wheel->base & SW_WHEEL_MASK, word = slot / 64;
+    uint64_t set = wheel->bits[word] & ~UINT64_C(0) << slot % 64;
+    for (uint32_t left = words; !set && left; left--) {
+        word = (word + 1) % words;
+        set = wheel->bits[word];
+    }
+    return set ? wheel->slots[word * 64 + (uint32_t)__builtin_ctzll(set)]->next : NULL;
+}
+
 struct sw_timer *sw_timer_first(const sw_engine *engine)
 {
-    struct sw_timer *timer = engine->wheel.count ? sw_wheel_slot(&engine->wheel)->next : NULL;
+    struct sw_timer *timer = wheel_first(&engine->wheel);
     if (engine->heap_count && (!timer || sw_timer_before(engine->heap[0], timer)))
         timer = engine->heap[0];
+    return timer;
+}
+
+struct sw_timer *sw_timer_search(sw_engine *engine)
+{
+    struct sw_timer *timer = engine->attention ? NULL : sw_timer_first(engine);
+    if (!timer || timer->due >= engine->end)
+        return NULL;
+    sw_timer_cancel(engine, timer);
+    engine->wheel.base = timer->due;
     return timer;
 }

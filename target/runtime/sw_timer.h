@@ -30,13 +30,10 @@ static inline void sw_timer_start(sw_engine *engine, struct sw_timer *timer, uin
     }
     uint32_t slot = (uint32_t)due & SW_WHEEL_MASK;
     struct sw_timer *last = wheel->slots[slot];
-    timer->place = SW_IN_WHEEL;
-    wheel->count++;
     if (!last) {
         timer->next = timer;
         wheel->slots[slot] = timer;
         wheel->bits[slot / 64] |= UINT64_C(1) << slot % 64;
-        wheel->summary[slot / 4096] |= UINT64_C(1) << slot / 64 % 64;
         return;
     }
     /* All of a slot are due at the same time: the cause decides. */
@@ -55,61 +52,41 @@ static inline void sw_wheel_take(struct sw_wheel *wheel, struct sw_timer *last)
 {
     struct sw_timer *timer = last->next;
     uint32_t slot = (uint32_t)timer->due & SW_WHEEL_MASK;
-    timer->place = 0;
-    wheel->count--;
-    if (timer != last) {
+    if (timer == last) {
+        wheel->slots[slot] = NULL;
+        wheel->bits[slot / 64] &= ~(UINT64_C(1) << slot % 64);
+    } else {
         last->next = timer->next;
         if (wheel->slots[slot] == timer)
             wheel->slots[slot] = last;
-        return;
     }
-    wheel->slots[slot] = NULL;
-    wheel->bits[slot / 64] &= ~(UINT64_C(1) << slot % 64);
-    if (!wheel->bits[slot / 64])
-        wheel->summary[slot / 4096] &= ~(UINT64_C(1) << slot / 64 % 64);
+    timer->next = NULL;
 }
 
-/* The first word of `bits` behind `word`, around the wheel and `word` itself last, that is not 0. There is one. */
-static inline uint32_t sw_wheel_word(const struct sw_wheel *wheel, uint32_t word)
+/* What the heap's first timer or the run's end allow has changed. */
+static inline void sw_set_limit(sw_engine *engine)
 {
-    const uint32_t words = SW_WHEEL_SLOTS / 4096;
-    uint32_t next = (word + 1) % (SW_WHEEL_SLOTS / 64), group = next / 64;
-    uint64_t set = wheel->summary[group] & ~UINT64_C(0) << next % 64;
-    while (!set) {
-        group = (group + 1) % words;
-        set = wheel->summary[group];
-    }
-    return group * 64 + (uint32_t)__builtin_ctzll(set);
+    uint64_t limit = engine->attention ? 0 : engine->end;
+    engine->limit = engine->heap_count && engine->heap[0]->due < limit ? engine->heap[0]->due : limit;
 }
 
-/* The last timer of the wheel's first slot that has some; there is one. */
-static inline struct sw_timer *sw_wheel_slot(const struct sw_wheel *wheel)
-{
-    uint32_t slot = (uint32_t)wheel->base & SW_WHEEL_MASK, word = slot / 64;
-    uint64_t set = wheel->bits[word] >> slot % 64;
-    if (__builtin_expect(set != 0, 1))
-        return wheel->slots[slot + (uint32_t)__builtin_ctzll(set)];
-    word = sw_wheel_word(wheel, word);
-    return wheel->slots[word * 64 + (uint32_t)__builtin_ctzll(wheel->bits[word])];
-}
+/* The first timer of all, taken out, if it is due before the run's end; else NULL. The wheel turns to it. */
+struct sw_timer *sw_timer_search(sw_engine *engine);
 
-/* The first timer of all, taken out, if it is due by `until`; else NULL. The wheel turns to it. */
-static inline struct sw_timer *sw_timer_next(sw_engine *engine, uint64_t until)
+static inline struct sw_timer *sw_timer_next(sw_engine *engine)
 {
     struct sw_wheel *wheel = &engine->wheel;
-    struct sw_timer *last = wheel->count ? sw_wheel_slot(wheel) : NULL, *timer = last ? last->next : NULL;
-    if (__builtin_expect(engine->heap_count && (!timer || sw_timer_before(engine->heap[0], timer)), 0)) {
-        timer = engine->heap[0];
-        if (timer->due > until)
-            return NULL;
-        sw_heap_remove(engine, timer);
-    } else {
-        if (!timer || timer->due > until)
-            return NULL;
-        sw_wheel_take(wheel, last);
+    uint32_t slot = (uint32_t)wheel->base & SW_WHEEL_MASK;
+    uint64_t set = wheel->bits[slot / 64] >> slot % 64;
+    if (__builtin_expect(set != 0, 1)) {
+        struct sw_timer *last = wheel->slots[slot + (uint32_t)__builtin_ctzll(set)], *timer = last->next;
+        if (__builtin_expect(timer->due < engine->limit, 1)) {
+            wheel->base = timer->due;
+            sw_wheel_take(wheel, last);
+            return timer;
+        }
     }
-    wheel->base = timer->due;
-    return timer;
+    return sw_timer_search(engine);
 }
 
 #endif

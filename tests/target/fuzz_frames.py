@@ -123,7 +123,9 @@ def fuzz(text: str, rounds: int, seed: int = 1) -> None:
             frame = bytearray(rng.randbytes(min(size, 300)).ljust(size, b"\xee"))
             frame[0] = rng.choice([0, 1, 2, 0x80, 0xBF, frame[0]])
             try:
-                device.inject(rng.choice([1, 2, 3]), bytes(frame))
+                # Every other frame is only carried in part.
+                carried = size if i % 2 else rng.choice([0, 1, 16, 40, 95, 96, 97, 255, 300, size])
+                device.inject(rng.choice([1, 2, 3]), bytes(frame[:carried]), size)
                 accepted += 1
             except DeviceError as error:
                 # A frame that multiplied itself left its copies in the memory ports.

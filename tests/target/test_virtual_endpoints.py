@@ -168,6 +168,17 @@ def test_an_endless_supply_of_drops_does_not_stop_the_clock(engine: Engine) -> N
     assert host.left == 0
 
 
+def test_an_endpoint_that_is_due_and_has_nothing_does_not_stop_the_clock(engine: Engine) -> None:
+    device, host, other = nic(engine, rate_bps=8 * GBPS)
+    host.always_due = True
+    device.kick(HOST)
+    engine.run_until(100)
+    assert host.polls == list(range(101))  # once a nanosecond
+    host.send(frame(tag=1), 1000)
+    engine.run_until(5000)
+    assert other.times == [1101]
+
+
 def test_frames_to_the_endpoint_obey_the_ports_rate_and_delay(engine: Engine) -> None:
     device, host, _ = nic(engine)
     device.configure_port(HOST, rate_bps=8 * GBPS, delay_ns=70)

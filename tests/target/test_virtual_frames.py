@@ -58,7 +58,7 @@ def device_of(engine: Engine, program: str, *ports: int, name: str = "d") -> Dev
 
 
 @pytest.mark.parametrize("which", ["switch", "nic"])
-def test_the_projects_programs_decide_by_headers_alone(engine: Engine, which: str) -> None:
+def test_many_frames_of_the_projects_programs_without_payload(engine: Engine, which: str) -> None:
     """Each frame whole and as headers alone, to two devices with the same state: the same comes out."""
     config, topology = load("mininet").at_rate(10**10), fat_tree(4)
     programs = compile_programs()

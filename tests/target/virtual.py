@@ -103,6 +103,7 @@ class Host:
         self.polls: list[int] = []
         self.stop_on_tag: int | None = None
         self.wants_attention = False
+        self.always_due = False
         self._waiting: deque[tuple[int, bytes, int]] = deque()
         ffi = engine.ffi
         self._busy = False
@@ -126,6 +127,8 @@ class Host:
             return 1
 
         def next_wake(_: Any) -> int:
+            if self.always_due:
+                return 0
             return self._waiting[0][0] if self._waiting else NEVER
 
         def attention(_: Any) -> int:

@@ -212,7 +212,8 @@ struct sw_endpoint {
     int (*receive)(void *context, uint64_t now_ns, const uint8_t *data, uint32_t bytes, uint32_t wire_bytes);
     /* The next frame to enter the device now: 1 and *frame, valid until the next call of anything here; or 0. */
     int (*poll)(void *context, uint64_t now_ns, struct sw_frame *frame);
-    /* When poll must be called next if nothing else happens; UINT64_MAX: never; a past time: at once. */
+    /* When poll must be called next if nothing else happens; UINT64_MAX: never; a past time: at once, but a
+     * nanosecond after a poll without frame. */
     uint64_t (*next_wake)(const void *context);
     /* Called after polling, whether there were frames or not. 1: sw_engine_run_until stops after this event. May be
      * NULL. */
