@@ -11,9 +11,17 @@ import sys
 from pathlib import Path
 
 from target.api import DeviceError
+from target.benchmark.fabric import measure_fabric
 from target.benchmark.pipeline import measure_pipeline
 from target.benchmark.veth import measure_veth
 from target.bmjson import JsonError
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,6 +33,13 @@ def parser() -> argparse.ArgumentParser:
     veth = commands.add_parser(
         "veth", help="frames a second between two veth pairs, beside a bare forwarder (root)"
     )
+    fabric = commands.add_parser(
+        "fabric",
+        help="packets times links a second in virtual time, with a program that does next to nothing",
+    )
+    for name, count in (("leaves", 8), ("spines", 8), ("hosts", 8), ("packets", 10_000)):
+        what = {"hosts": "hosts at each leaf", "packets": "packets of each host"}.get(name, name)
+        fabric.add_argument(f"--{name}", type=_positive, default=count, help=what)
     for command in (pipeline, veth):
         command.add_argument("json", type=Path, help="BMv2 JSON")
         command.add_argument("--frames", type=Path, required=True, help="frames to send, one in hex a line")
@@ -42,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
 def main() -> int:
     args = parser().parse_args()
     try:
+        if args.command == "fabric":
+            figures = measure_fabric(args.leaves, args.spines, args.hosts, args.packets)
+            sys.stdout.write(json.dumps(figures, indent=1) + "\n")
+            return 0
         frames = [bytes.fromhex(line) for line in args.frames.read_text().split()]
         state = json.loads(args.entries.read_text()) if args.entries else {}
         program = args.json.read_text()

@@ -22,6 +22,7 @@ RATE_BPS = 400_000_000_000
 ACCESS_NS, FABRIC_NS = 5_000, 12_500
 HEADER_BYTES = 70
 WIRE_BYTES = 4166
+PORTS = 500
 FRAME_ADJUST, MIN_FRAME = -34, 48
 
 _CDEF = """
@@ -105,22 +106,22 @@ def forwarding_program() -> str:
     )
 
 
-def _load(engine: Any) -> tuple[Any, Any]:
-    """(ffi, lib) of the benchmark's own library, beside the engine's ffi."""
-    ffi = cffi.FFI()
-    ffi.include(engine)
-    ffi.cdef(_CDEF)
-    source = (Path(__file__).parent / "bench_fabric.c").read_text()
-    library = build.library("bench-fabric", [("bench_fabric.c", source)], ["-O2"], [])
-    return ffi, ffi.dlopen(str(library))
-
-
 class Fabric:
     """A leaf-spine fabric on one engine; all hosts send to the same host of another leaf, evenly."""
 
     def __init__(self, leaves: int, spines: int, hosts: int) -> None:
+        if leaves < 2 or leaves > PORTS or spines + hosts > PORTS or leaves * hosts > 65536:
+            raise ValueError(
+                f"{leaves} leaves, {spines} spines, {hosts} hosts at each: expected two leaves at least, "
+                f"up to {PORTS} ports at a switch and 65536 hosts"
+            )
         self.engine = Engine()
-        self.ffi, self.lib = _load(self.engine.ffi)
+        self.ffi: Any = cffi.FFI()
+        self.ffi.include(self.engine.ffi)
+        self.ffi.cdef(_CDEF)
+        source = (Path(__file__).parent / "bench_fabric.c").read_text()
+        library = build.library("bench-fabric", [("bench_fabric.c", source)], ["-O2"], [])
+        lib: Any = self.ffi.dlopen(str(library))
         self.program = forwarding_program()
         self.links: list[tuple[Device, int]] = []
         count = leaves * hosts
@@ -141,14 +142,14 @@ class Fabric:
             nic = self._device(f"nic{number}")
             self._join(nic, 1, leaf[number // hosts], number % hosts, ACCESS_NS)
             nic.add_port(0)
-            for to in range(count):
-                self._route(nic, to, 0 if to == number else 1)
+            self._route(nic, number, 0)
+            nic.table_set_default("to", "port", (1,))
             host: Any = self.ffi.new("struct bench_host *")
             to = (number + hosts * (1 + number % hosts % max(1, leaves - 1))) % count  # a permutation
             frame = self.ffi.new("uint8_t[]", to.to_bytes(2, "big") + bytes(HEADER_BYTES - 2))
             host.frame, host.bytes, host.wire_bytes = frame, HEADER_BYTES, WIRE_BYTES
             self._frames.append(frame)
-            self.lib.bench_host_init(host)
+            lib.bench_host_init(host)
             nic.attach(0, int(self.ffi.cast("uintptr_t", host)), gate=1)
             self.hosts.append((nic, host))
 
@@ -194,6 +195,7 @@ class Fabric:
 
 
 def measure_fabric(leaves: int, spines: int, hosts: int, packets: int) -> dict[str, float]:
+    """hosts: at each leaf. packets: of each host."""
     fabric = Fabric(leaves, spines, hosts)
     try:
         return fabric.run(packets)
