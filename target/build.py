@@ -21,7 +21,8 @@ from pathlib import Path
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 
-_FLAGS = ["-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-pthread"]
+_SHARED = ["-fPIC", "-shared", "-fvisibility=hidden"]
+_FLAGS = ["-std=c11", "-Wall", "-Wextra", "-pthread"]
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"]
 
 
@@ -82,14 +83,29 @@ def program_library(source: str) -> Path:
 def library(
     kind: str, sources: Sequence[tuple[str, str]], optimise: Sequence[str], libraries: Sequence[str]
 ) -> Path:
+    return _build(f"{kind}-", ".so", sources, [*_SHARED, *_FLAGS, *optimise], libraries)
+
+
+def executable(kind: str, source: str, libraries: Sequence[str]) -> Path:
+    """A program of one file."""
+    return _build(f"{kind}-", "", [(f"{kind}.c", source)], [*_FLAGS, "-O2"], libraries)
+
+
+def _build(
+    prefix: str,
+    suffix: str,
+    sources: Sequence[tuple[str, str]],
+    options: Sequence[str],
+    libraries: Sequence[str],
+) -> Path:
     command = compiler()
-    flags = [*_FLAGS, *optimise, *(_SANITIZE if sanitizing() else [])]
+    flags = [*options, *(_SANITIZE if sanitizing() else [])]
     digest = hashlib.sha256(_headers_digest())
     for part in (_version(tuple(command)), *command, *flags, *libraries):
         digest.update(part.encode() + b"\0")
     for name, text in sources:
         digest.update(name.encode() + b"\0" + text.encode() + b"\0")
-    name = f"{kind}-{digest.hexdigest()[:40]}.so"
+    name = f"{prefix}{digest.hexdigest()[:40]}{suffix}"
     directory = cache_directory()
     target = directory / name
     if target.is_file():
@@ -104,7 +120,7 @@ def library(
             path = Path(work) / file_name
             path.write_text(text)
             files.append(str(path))
-        output = Path(work) / "out.so"
+        output = Path(work) / f"out{suffix}"
         run = subprocess.run(
             [*command, *flags, f"-I{RUNTIME}", "-o", str(output), *files, *libraries],
             capture_output=True,
@@ -113,7 +129,7 @@ def library(
         )
         if run.returncode != 0:
             reason = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip())
-            raise BuildError(f"the C compiler failed on the {kind}: {reason[:300]}")
+            raise BuildError(f"the C compiler failed on the {prefix[:-1]}: {reason[:300]}")
         os.replace(output, target)
     return target
 

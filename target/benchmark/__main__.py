@@ -12,6 +12,7 @@ from pathlib import Path
 
 from target.api import DeviceError
 from target.benchmark.fabric import measure_fabric
+from target.benchmark.instructions import measure_instructions
 from target.benchmark.pipeline import measure_pipeline
 from target.benchmark.veth import measure_veth
 from target.bmjson import JsonError
@@ -30,6 +31,9 @@ def parser() -> argparse.ArgumentParser:
     pipeline = commands.add_parser(
         "pipeline", help="frames a second through a pipeline in memory, on one core"
     )
+    instructions = commands.add_parser(
+        "instructions", help="instructions a frame of each part of a pipeline (needs valgrind)"
+    )
     veth = commands.add_parser(
         "veth", help="frames a second between two veth pairs, beside a bare forwarder (root)"
     )
@@ -40,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     for name, count in (("leaves", 8), ("spines", 8), ("hosts", 8), ("packets", 10_000)):
         what = {"hosts": "hosts at each leaf", "packets": "packets of each host"}.get(name, name)
         fabric.add_argument(f"--{name}", type=_positive, default=count, help=what)
-    for command in (pipeline, veth):
+    for command in (pipeline, instructions, veth):
         command.add_argument("json", type=Path, help="BMv2 JSON")
         command.add_argument("--frames", type=Path, required=True, help="frames to send, one in hex a line")
         command.add_argument(
@@ -48,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--port", type=int, default=1, help="ingress port")
     pipeline.add_argument("--count", type=int, default=5_000_000, help="frames in all")
+    instructions.add_argument("--rounds", type=int, default=10, help="how often all frames are sent")
     veth.add_argument("--egress", type=int, default=2, help="port that the frames leave by")
     veth.add_argument("--seconds", type=float, default=3.0)
     veth.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -66,6 +71,8 @@ def main() -> int:
         program = args.json.read_text()
         if args.command == "pipeline":
             result = measure_pipeline(program, frames, state, args.port, args.count)
+        elif args.command == "instructions":
+            result = measure_instructions(program, frames, state, args.port, args.rounds)
         elif args.inside:
             result = measure_veth(program, frames[0], state, args.port, args.egress, args.seconds)
         else:

@@ -60,6 +60,8 @@ class Layout:
         self.reenters = bool(ops & {"resubmit", "recirculate"})
         self.splits_egress = bool(ops & {"clone_egress_pkt_to_egress", "recirculate"})
         """Whether the engine may have to look at a packet between egress and deparser."""
+        self.exits = "exit" in ops
+        self.clones = bool(ops & {"clone_ingress_pkt_to_egress", "clone_egress_pkt_to_egress"})
         self.clones_ingress = "clone_ingress_pkt_to_egress" in ops
         self.can_move = bool(ops & _MOVING) or bool(self.plan.irregular)
         self._kept_by_packets()
@@ -84,6 +86,8 @@ class Layout:
         self.set_for_egress = always | (frozenset([(rid.header, rid.field)]) if rid is not None else always)
         self.into_egress = liveness.before_egress(self.into_deparser | ends, always)
         self.written_in_egress = liveness.written(program.egress)
+        self.drops_in_egress = spec is not None and (spec.header, spec.field) in self.written_in_egress
+        """Else `egress_spec` stays what egress starts with, which is no port to drop at."""
         self.listed = listed
         metadata = [h for h in program.headers.values() if h.metadata]
         wide = frozenset((h.name, f.name) for h in metadata for f in h.type.fields if f.width > 128)

@@ -224,8 +224,9 @@ class _Entry:
             else:
                 self._receive()
             self._set("standard_metadata.packet_length", "pkt->len", layout)
-            out.line("pkt->clone_session = 0; pkt->clone_list = 0; pkt->resubmit_list = 0;")
-            out.line("pkt->recirculate_list = 0; pkt->digest_list = 0; pkt->exit = 0;")
+            out.line("pkt->clone_session = pkt->clone_list = pkt->resubmit_list = pkt->recirculate_list = 0;")
+            if layout.exits:
+                out.line("pkt->exit = 0;")
             out.line("run_parser(st, pkt, p, m);")
             out.line("run_ingress(st, pkt, p, m);")
             out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec', layout)};")
@@ -318,7 +319,13 @@ class _Entry:
         with out.block("static int on_egress(struct sw_state *st, struct sw_packet *pkt)"):
             self._start()
             self._load(layout.into_egress, layout)
-            out.line("pkt->clone_session = 0; pkt->clone_list = 0; pkt->recirculate_list = 0; pkt->exit = 0;")
+            for used, fields in (
+                (layout.clones, "clone_session"),
+                (layout.reenters, "recirculate_list"),
+                (layout.exits, "exit"),
+            ):
+                if used:
+                    out.line(f"pkt->{fields} = 0;")
             for name, code in EGRESS_STARTS.items():
                 self._set(name, code, layout)
             rid = self.program.standard(EGRESS_RID)
@@ -331,7 +338,9 @@ class _Entry:
                 self._keep(layout.into_deparser | layout.listed, layout)
                 out.line("return 0;")
             else:
-                out.line("return pkt->egress_spec == st->drop_port ? 0 : run_deparser(st, pkt, p, m);")
+                if layout.drops_in_egress:
+                    out.line("if (pkt->egress_spec == st->drop_port) return 0;")
+                out.line("return run_deparser(st, pkt, p, m);")
         out.line()
 
     def _deparse(self) -> None:

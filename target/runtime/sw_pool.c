@@ -102,7 +102,6 @@ struct sw_packet *sw_store_grow(struct sw_store *store, uint32_t size_class)
     for (uint32_t i = 0; i < store->slab_bytes / each; i++) {
         struct sw_packet *pkt = (struct sw_packet *)(void *)(slab + i * each);
         pkt->size_class = (uint8_t)size_class;
-        pkt->capacity = sw_frame_bytes[size_class];
         pkt->next = store->free[size_class];
         store->free[size_class] = pkt;
     }
@@ -145,14 +144,13 @@ struct sw_packet *sw_pool_frame(struct sw_pool *pool, const uint8_t *data, uint3
 
 struct sw_packet *sw_pool_copy(struct sw_pool *pool, const struct sw_packet *pkt, bool with_phv)
 {
-    const size_t first = offsetof(struct sw_packet, parsed);
-    uint32_t bytes = sw_carried(pkt);
-    struct sw_packet *copy = sw_pool_frame(pool, pkt->data, bytes, pkt->len);
+    struct sw_packet *copy = sw_pool_take_frame(pool, pkt->data, sw_carried(pkt), pkt->len);
     if (!copy)
         return NULL;
-    uint8_t size_class = copy->size_class;
-    memcpy((uint8_t *)copy + first, (const uint8_t *)pkt + first,
-           (with_phv ? pool->store->header_bytes : offsetof(struct sw_packet, phv)) - first);
-    copy->size_class = size_class;
+    /* All that is known of the packet. */
+    const size_t first = offsetof(struct sw_packet, parsed), last = offsetof(struct sw_packet, size_class);
+    memcpy((uint8_t *)copy + first, (const uint8_t *)pkt + first, last - first);
+    if (with_phv)
+        memcpy(copy->phv, pkt->phv, pool->store->header_bytes - sizeof *pkt);
     return copy;
 }

@@ -35,7 +35,7 @@ struct sw_packet {
     uint8_t *end;             /* behind the last byte that is carried: the frame's other bytes read as zeros */
     uint32_t len;             /* bytes of the frame */
     uint32_t room;            /* bytes in front of data that may be used */
-    uint32_t capacity;        /* bytes from data that may be used */
+    /* From here to size_class: what a copy of the packet has, too. */
     uint32_t parsed;          /* bytes the parser consumed */
     uint32_t length;          /* BMv2's packet length register: the frame, plus headers added, less headers removed */
     uint32_t ingress_len;     /* bytes on arrival: what counters and meters count */
@@ -50,11 +50,11 @@ struct sw_packet {
     /* What a control decided. */
     uint32_t egress_spec, mcast_grp;
     uint16_t clone_session;   /* session | SW_CLONE_VALID, or 0 */
-    uint16_t clone_list, resubmit_list, recirculate_list, digest_list;
+    uint16_t clone_list, resubmit_list, recirculate_list;
     uint16_t passes;          /* resubmissions and recirculations so far */
     uint8_t priority;
     uint8_t replica;          /* rid is to be seen by egress */
-    uint8_t size_class;
+    uint8_t size_class;       /* of the buffer */
     uint8_t exit;
     _Alignas(32) uint8_t phv[];
 };

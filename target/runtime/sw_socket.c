@@ -232,7 +232,6 @@ static void apply_auxiliary(struct sw_packet *pkt, struct msghdr *message)
         memmove(pkt->data - VLAN_BYTES, pkt->data, 2 * ETH_ALEN);
         pkt->data -= VLAN_BYTES;
         pkt->room -= VLAN_BYTES;
-        pkt->capacity += VLAN_BYTES;
         pkt->len += VLAN_BYTES;
         memcpy(pkt->data + 2 * ETH_ALEN, tag, sizeof tag);
         return;

@@ -201,3 +201,20 @@ def test_random_lifetimes(seed: int, moving: bool, make_device: Callable[..., De
             for meaning in steps["egress"]:
                 run(meaning, replica)
             assert device.collect(port) == [emit(replica, b.deparser) + payload]
+
+
+def test_more_headers_than_a_word_has_bits(make_device: Callable[..., Device]) -> None:
+    b = Builder()
+    b.header("h0", [("f", 8)])
+    names = [f"h{i}" for i in range(150)]
+    for name in names[1:]:
+        b.instance(name, "h0")
+    b.state("start", [extract(name) for name in names])
+    gone = {3, 62, 63, 64, 65, 127, 128, 149}
+    headers = [{"type": "header", "value": names[i]} for i in sorted(gone)]
+    b.run("out", [assign(std("egress_spec"), const(2)), *(call("remove_header", h) for h in headers)])
+    b.run("more", [assign(programs.field(names[i], "f"), const(200)) for i in (0, 63, 66, 148)], "egress")
+    device = make_device(b.json())
+    device.inject(1, bytes(range(160)))
+    kept = [200 if i in (0, 66, 148) else i for i in range(160) if i not in gone]
+    assert device.collect(2) == [bytes(kept)]
