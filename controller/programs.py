@@ -79,7 +79,9 @@ def compile_program(source: Path, compiler: str, build: Path) -> Program:
     out = build / compiler
     program = Program(source.stem, out / f"{source.stem}.json", out / f"{source.stem}.p4info.txtpb", compiler)
     stamp = out / f"{source.stem}.sources"
-    content = content_key(source, compiler)
+    # The JSON names its source: in the same way wherever the repository stands.
+    named = source.relative_to(REPOSITORY) if source.is_relative_to(REPOSITORY) else source
+    content = f"{content_key(source, compiler)} {named}"
     try:
         if stamp.read_text() == content and program.json.exists() and program.p4info.exists():
             return program
@@ -88,7 +90,7 @@ def compile_program(source: Path, compiler: str, build: Path) -> Program:
     out.mkdir(parents=True, exist_ok=True)
     fresh = [path.with_name(f".{os.getpid()}.{path.name}") for path in (program.json, program.p4info)]
     command = [P4C] if compiler == "p4c" else [sys.executable, "-m", "compiler"]
-    command += ["-o", str(fresh[0]), "--p4runtime-files", str(fresh[1]), str(source)]
+    command += ["-o", str(fresh[0]), "--p4runtime-files", str(fresh[1]), str(named)]
     try:
         _run(command, source)
         for new, path in zip(fresh, (program.json, program.p4info), strict=True):

@@ -146,3 +146,9 @@ def test_bad_command_lines_get_one_line(words: tuple[str, ...], said: str) -> No
     assert (status, out) == (2, "")
     assert err.startswith(said)
     assert err.count("\n") == 1
+
+
+def test_what_is_compiled_does_not_tell_where_the_repository_stands(tmp_path: Path) -> None:
+    program = compile_program(REPOSITORY / "p4src" / "nic.p4", "own", tmp_path)
+    assert '"p4src/nic.p4"' in program.json.read_text()
+    assert str(REPOSITORY) not in program.json.read_text()
