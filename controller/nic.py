@@ -61,6 +61,7 @@ class NicCounters:
     bad_range: int
     malformed: int
     stale: int
+    unknown_flow: int
     notification_delivered: int
     notification_ignored: int
     request_obeyed: int
@@ -87,6 +88,7 @@ class StepPolicy:
     eligible: bool
     notification_interval_us: int
     forgiveness_echoes: bool
+    trimmed_starts_flow: bool
 
     @classmethod
     def of(cls, configuration: Configuration) -> StepPolicy:
@@ -100,6 +102,7 @@ class StepPolicy:
             eligible=budget.eligible,
             notification_interval_us=budget.notification_interval_us,
             forgiveness_echoes=budget.forgiveness_echoes,
+            trimmed_starts_flow=budget.trimmed_starts_flow,
         )
 
 
@@ -129,6 +132,7 @@ class InstalledStep:
             "eligible": int(policy.eligible),
             "notification_interval_us": policy.notification_interval_us,
             "forgiveness_echoes": int(policy.forgiveness_echoes),
+            "trimmed_starts_flow": int(policy.trimmed_starts_flow),
         }
         return Entry("steps", "set_step", args, {"dest_qp": (self.slot << SLOT_SHIFT, SLOT_MASK)}, priority=1)
 

@@ -72,7 +72,8 @@ control NicIngress(inout nic_headers_t hdr,
   action set_step(bit<32> step_tag, bit<32> p_ppm, bit<64> budget, bit<1> open,
                   bit<32> packet_bytes, bit<33> forgive_threshold, bit<1> vesting,
                   bit<2> exemption, bit<1> eligible,
-                  bit<32> notification_interval_us, bit<1> forgiveness_echoes) {
+                  bit<32> notification_interval_us, bit<1> forgiveness_echoes,
+                  bit<1> trimmed_starts_flow) {
     meta.step.tag = step_tag;
     meta.step.p_ppm = p_ppm;
     meta.step.budget = budget;
@@ -83,6 +84,7 @@ control NicIngress(inout nic_headers_t hdr,
     meta.step.exemption = exemption;
     meta.step.eligible = eligible;
     meta.step.forgiveness_echoes = forgiveness_echoes;
+    meta.step.trimmed_starts_flow = trimmed_starts_flow;
     meta.notification_interval_us = notification_interval_us;
   }
 

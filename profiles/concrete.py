@@ -111,6 +111,7 @@ class BudgetPolicy:
     eligible: bool
     notification_interval_us: int
     forgiveness_echoes: bool
+    trimmed_starts_flow: bool
 
     def p_ppm(self, critical: bool) -> int:
         """P_low on a critical step, else P_high; parts per million."""

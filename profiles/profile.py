@@ -202,6 +202,7 @@ class Profile:
                 eligible=self.budget.eligible,
                 notification_interval_us=-(-time_ns(self.budget.notification_interval_packets) // 1000),
                 forgiveness_echoes=self.budget.forgiveness_echoes,
+                trimmed_starts_flow=self.budget.trimmed_starts_flow,
             ),
             workload=self.workload,
             study=self.study,

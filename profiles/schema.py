@@ -260,7 +260,9 @@ class Budget:
     forgive_ppm: P, the probability of forgiving what the vesting rule allows. notification_interval_packets:
     0 = an echo on every acknowledgement, else one notification packet per flow and interval, packet times.
     forgiveness_echoes: the acknowledgement of a forgiven range always carries the echo (the study's
-    simulator); false: only if the trimmed header was marked (the paper).
+    simulator); false: only if the trimmed header was marked (the paper). trimmed_starts_flow: a trimmed
+    header starts its flow at the receiver (the paper); false: only data does, and a header that comes before
+    is requested without flags, charged to nobody (the study's simulator).
     """
 
     p_low_ppm: int = field(metadata=limits(0, PPM - 1))
@@ -271,6 +273,7 @@ class Budget:
     eligible: bool
     notification_interval_packets: float = field(default=0, metadata=limits(0))
     forgiveness_echoes: bool = False
+    trimmed_starts_flow: bool = True
 
 
 @dataclass(frozen=True, slots=True)

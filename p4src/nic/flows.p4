@@ -8,8 +8,10 @@
 // Which flow owns a flow slot. Owners are serial numbers: ahead of the slot's
 // means a new flow, which takes the slot over; behind it means a packet of a flow
 // that has left. A slot never used takes any owner.
-// Reads meta.qp and the step's entry; writes meta.flow.
-control Flows(inout nic_metadata_t meta, out bool is_stale) {
+// A step may leave it to data alone to start flows: a trimmed header of a flow that
+// has no state yet is then unknown, and changes nothing.
+// Reads meta.kind, meta.qp and the step's entry; writes meta.flow.
+control Flows(inout nic_metadata_t meta, out bool is_stale, out bool is_unknown) {
   bit<1> used;
   owner_t age;
 
@@ -57,9 +59,15 @@ control Flows(inout nic_metadata_t meta, out bool is_stale) {
 
   apply {
     is_stale = false;
+    is_unknown = false;
     compare_owner();
     if (used == 0 || (age != 0 && age[OWNER_WIDTH - 1:OWNER_WIDTH - 1] == 0)) {
-      create();
+      if (meta.kind == KIND_TRIMMED && meta.step.tag != 0 &&
+          meta.step.trimmed_starts_flow == 0) {
+        is_unknown = true;
+      } else {
+        create();
+      }
     } else if (age != 0) {
       is_stale = true;
     } else {

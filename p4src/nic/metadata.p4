@@ -76,6 +76,7 @@ struct step_entry_t {
   bit<2> exemption;
   bit<1> eligible;
   bit<1> forgiveness_echoes;
+  bit<1> trimmed_starts_flow;
 }
 
 const bit<2> EXEMPTION_NEVER = 1;

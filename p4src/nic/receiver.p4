@@ -12,6 +12,7 @@
 // and settles what becomes of it. Egress (feedback.p4) writes the answer.
 //
 //   Ranges -> Flows -> Scoreboard( Forgiveness ) -> Notification -> reply
+//                  -> request, where the flow is unknown -----------> reply
 control Receiver(in nic_headers_t hdr,
                  inout nic_metadata_t meta,
                  inout standard_metadata_t std_meta) {
@@ -25,7 +26,18 @@ control Receiver(in nic_headers_t hdr,
   counter<cell_t>(1, CounterType.packets) trimmed_received;
   counter<cell_t>(1, CounterType.packets) bad_range;
   counter<cell_t>(1, CounterType.packets) stale;
+  counter<cell_t>(1, CounterType.packets) unknown_flow;
   counter<cell_t>(1, CounterType.packets) beyond_window;
+
+  // The request of a receiver that knows nothing of the flow: no flags.
+  @hidden action request() {
+    meta.outcome = OUTCOME_NONE;
+    meta.reply.syndrome = SYNDROME_NAK;
+    meta.reply.ecn_echo = 0;
+    meta.reply.exemption_eligible = 0;
+    meta.reply.budget_exhausted = 0;
+    meta.reply.rcv_nxt = 0;
+  }
 
   // A copy for the host where something was settled. Without one the packet itself
   // turns around, and without a notification no group is needed.
@@ -50,9 +62,14 @@ control Receiver(in nic_headers_t hdr,
       bad_range.count(0);
     } else {
       bool is_stale;
-      flows.apply(meta, is_stale);
+      bool is_unknown;
+      flows.apply(meta, is_stale, is_unknown);
       if (is_stale) {
         stale.count(0);
+      } else if (is_unknown) {
+        unknown_flow.count(0);
+        request();
+        reply(false, false);
       } else {
         bool is_beyond_window;
         scoreboard.apply(hdr, meta, is_beyond_window);

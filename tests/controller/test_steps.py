@@ -50,6 +50,7 @@ def test_life_of_a_step(fabric: Fabric, fakes: FakeFabric, policy: StepPolicy) -
         "eligible": 1,
         "notification_interval_us": 0,
         "forgiveness_echoes": 0,
+        "trimmed_starts_flow": 1,
         "key": 2 << 21,
         "mask": 0xE00000,
     }
@@ -77,6 +78,7 @@ def test_policy_arms(fabric: Fabric, fakes: FakeFabric) -> None:
             "budget.exemption": "never_ends",
             "budget.eligible": False,
             "budget.forgiveness_echoes": True,
+            "budget.trimmed_starts_flow": False,
             "budget.notification_interval_packets": 40,
         }
     )
@@ -84,12 +86,12 @@ def test_policy_arms(fabric: Fabric, fakes: FakeFabric) -> None:
     fabric.install_step("nic2", 0, 100_000, 1000, policy)
     entry = entry_of(fabric, fakes, "nic2")
     assert entry["forgive_threshold"] == 2**30
-    assert (entry["vesting"], entry["exemption"], entry["eligible"], entry["forgiveness_echoes"]) == (
-        0,
-        2,
-        0,
-        1,
-    )
+    assert {name: entry[name] for name in ("vesting", "exemption", "eligible")} == {
+        "vesting": 0,
+        "exemption": 2,
+        "eligible": 0,
+    }
+    assert (entry["forgiveness_echoes"], entry["trimmed_starts_flow"]) == (1, 0)
     assert entry["notification_interval_us"] == 10_940  # 40 packet times of 1,094 us, a quarter of them
     never = replace(policy, exemption=Exemption.NEVER)
     fabric.remove_step("nic2", 0)

@@ -247,6 +247,9 @@ class NicModel:
             self.counters["stale"] += 1
             return []
         if flow is None or owner != flow.owner:
+            step = self.steps.get(slot)
+            if is_trimmed and step is not None and not step.trimmed_starts_flow:
+                return self.request_unknown(packet)
             flow = self.receivers[flow_slot] = self._create(slot, owner, gradient)
         self._meet(slot, flow)
         blocks = ranges.blocks_of(reth.virtual_addr, reth.dma_len)
@@ -359,6 +362,14 @@ class NicModel:
         for block in self.unsettled(flow, blocks):
             flow.scoreboard[block] = State.REQUESTED
         return [self._feedback(packet, flow, wire.NAK, 0)]
+
+    def request_unknown(self, packet: Roce) -> list[Output]:
+        """A header of a flow that only data may start: the range is requested, and nothing is remembered."""
+        self.counters["unknown_flow"] += 1
+        request = answers.feedback(
+            packet, wire.NAK, 0, eligible=0, exhausted=0, becn=0, dscp=self.control_dscp
+        )
+        return [(WIRE, request.encode())]
 
     @staticmethod
     def slot(packet: Roce) -> int:

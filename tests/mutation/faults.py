@@ -235,6 +235,44 @@ NIC_FAULTS = (
         "is_stale = false;",
         "ranges.StaleOwnerIsDropped",
     ),
+    # What starts a flow.
+    _nic(
+        "trimmed headers start flows that only data may start",
+        "flows",
+        "meta.step.trimmed_starts_flow == 0) {",
+        "meta.step.trimmed_starts_flow == 0 && meta.step.p_ppm == 0) {",
+        "starting.UnknownFlowIsOnlyRequested",
+        "starting.EarlierFlowStays",
+    ),
+    _nic(
+        "trimmed headers start no flow",
+        "flows",
+        "meta.step.tag != 0 &&\n          meta.step.trimmed_starts_flow == 0) {",
+        "meta.step.tag != 0) {",
+        "starting.TrimmedHeaderStartsItsFlow",
+    ),
+    _nic(
+        "trimmed headers start no flow outside a step",
+        "flows",
+        "meta.kind == KIND_TRIMMED && meta.step.tag != 0 &&",
+        "meta.kind == KIND_TRIMMED &&",
+        "starting.WithoutAnEntryAnyPacketStarts",
+    ),
+    _nic(
+        "data starts no flow either",
+        "flows",
+        "if (meta.kind == KIND_TRIMMED && meta.step.tag != 0 &&",
+        "if (meta.step.tag != 0 &&",
+        "starting.UnknownFlowIsOnlyRequested",
+    ),
+    _nic(
+        "an unknown flow requested with the flags",
+        "receiver",
+        "meta.reply.exemption_eligible = 0;",
+        "meta.reply.exemption_eligible = meta.gradient;",
+        "starting.UnknownFlowIsOnlyRequested",
+        "starting.DataFixesEligibility",
+    ),
     # The receiver's packets.
     _nic(
         "ECN echo suppressed while exempt",
@@ -447,6 +485,7 @@ QUICK = (
     "exhausted latched",
     "draw not fresh",
     "flags applied after the signal",
+    "trimmed headers start flows that only data may start",
     "queue limit off by a byte",
     "trim without rewriting the IP length",
 )

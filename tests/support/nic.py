@@ -56,6 +56,7 @@ RECEIVER_COUNTERS = (
     "bad_range",
     "malformed",
     "stale",
+    "unknown_flow",
 )
 SENDER_COUNTERS = (
     "notification_delivered",
@@ -83,6 +84,7 @@ class Step:
     eligible: bool = True
     notification_interval_us: int = 0
     forgiveness_echoes: bool = False
+    trimmed_starts_flow: bool = True
 
     def params(self) -> dict[str, int]:
         """Parameters of `set_step`."""
@@ -98,6 +100,7 @@ class Step:
             "eligible": int(self.eligible),
             "notification_interval_us": self.notification_interval_us,
             "forgiveness_echoes": int(self.forgiveness_echoes),
+            "trimmed_starts_flow": int(self.trimmed_starts_flow),
         }
 
 

@@ -113,6 +113,7 @@ def test_the_reference_model_in_a_nics_place_would_have_sent_the_same(tmp_path: 
         eligible=budget.eligible,
         notification_interval_us=0,
         forgiveness_echoes=budget.forgiveness_echoes,
+        trimmed_starts_flow=budget.trimmed_starts_flow,
     )
     closed = Step(**{**vars(step), "open": False})
     agreed = replay.run(net, [-1, middle], [{1: step}, {1: closed}])
