@@ -34,6 +34,7 @@ class StepPromise:
     eligible: bool = True
     notification_interval_us: int = 0
     forgiveness_echoes: bool = False
+    trimmed_starts_flow: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class StepBooks:
     most_outstanding_bytes: int
     trimmed_bytes: int
     """Of headers, whether or not anything of them was missing."""
+    unknown_bytes: int
+    """Of these: of headers that found no flow and started none. The NIC does not count them."""
     requested_bytes: int
     """What was missing of the ranges that were requested."""
     reports: int
@@ -87,6 +90,8 @@ class CheckerStats:
     notifications: int
     data_packets: int
     trimmed_packets: int
+    unknown_packets: int
+    """Of these: headers that found no flow and started none."""
     dropped_packets: int
     """That the NIC's rules drop: bad range, stale, beyond the window."""
     malformed: int

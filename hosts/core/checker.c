@@ -136,7 +136,8 @@ static bool same_but_open(const checker_step_t *a, const checker_step_t *b) {
   return a->expected_bytes == b->expected_bytes && a->budget_bytes == b->budget_bytes &&
          a->forgive_threshold == b->forgive_threshold && a->p_ppm == b->p_ppm && a->packet_bytes == b->packet_bytes &&
          a->vesting == b->vesting && a->exemption == b->exemption && a->eligible == b->eligible &&
-         a->notification_interval_us == b->notification_interval_us && a->forgiveness_echoes == b->forgiveness_echoes;
+         a->notification_interval_us == b->notification_interval_us && a->forgiveness_echoes == b->forgiveness_echoes &&
+         a->trimmed_starts_flow == b->trimmed_starts_flow;
 }
 
 // What every packet asks of a slot.
@@ -206,7 +207,7 @@ int checker_set_step(checker_t *c, uint64_t now, uint32_t slot, const checker_st
   const uint64_t most = UINT64_C(1) << 43;
   if (step->step_tag == 0 || step->p_ppm > MILLION || step->expected_bytes > most || step->budget_bytes > most ||
       step->forgive_threshold > UINT64_C(1) << 32 || step->open > 1 || step->vesting > 1 || step->exemption > 2 ||
-      step->eligible > 1 || step->forgiveness_echoes > 1)
+      step->eligible > 1 || step->forgiveness_echoes > 1 || step->trimmed_starts_flow > 1)
     return CHECKER_INVALID;
   return change_step(c, now, &(step_change_t){.slot = slot, .what = STEP_SET, .step = *step});
 }

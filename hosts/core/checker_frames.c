@@ -77,25 +77,32 @@ void checker_pass(checker_t *c, uint64_t now, uint32_t to) {
   }
 }
 
-// The flow of a packet, which it may begin; NULL: the rules drop the packet.
-static checked_flow_t *admit(checker_t *c, uint64_t now, const arrival_t *a) {
+enum admission {
+  ADMIT_NOT,   // the rules drop the packet
+  ADMIT_ONLY,  // answered without a flow: docs/dataplane.md, unknown flow
+  ADMIT_FLOW,
+};
+
+// What becomes of a packet, and its flow, which it may begin.
+static enum admission admit(checker_t *c, uint64_t now, const arrival_t *a, checked_flow_t **of) {
   uint32_t start = arrival_start(a), length = arrival_length(a);
   uint64_t end = (uint64_t)start + length;
   if (start % BLOCK_BYTES != 0 || length == 0 || length > MAX_RANGE_BLOCKS * BLOCK_BYTES ||
       (length % BLOCK_BYTES != 0 && !a->solicited) || end > (UINT64_C(1) << 32) - BLOCK_BYTES)
-    return NULL;
+    return ADMIT_NOT;
   uint32_t qp = arrival_qp(a);
-  checked_flow_t *flow = &c->flows[qp & (FLOW_SLOTS - 1)];
+  checked_flow_t *flow = *of = &c->flows[qp & (FLOW_SLOTS - 1)];
   step_slot_t *slot = &c->slots[qp >> (OWNER_WIDTH + FLOW_SLOT_WIDTH)];
   if (flow->qp != qp) {
     uint32_t age = ((qp >> FLOW_SLOT_WIDTH) - (flow->qp >> FLOW_SLOT_WIDTH)) % OWNERS;
-    if (flow->qp != NO_FLOW && age >= OWNERS / 2) return NULL;
+    if (flow->qp != NO_FLOW && age >= OWNERS / 2) return ADMIT_NOT;
     if (flow->qp != NO_FLOW && age == 0) {
       // The same flow under another step slot.
       checker_violate(c, now, CHECKER_UNKNOWN_FLOW, a, flow->qp, qp);
       flow->length = 0;
-      return flow;
+      return ADMIT_FLOW;
     }
+    if (a->kind == ARRIVAL_TRIMMED && slot->present && !slot->entry.trimmed_starts_flow) return ADMIT_ONLY;
     checker_is_settled(c, now, flow);
     checker_drop_maps(c, flow);
     bool expected = flow->next_qp == qp;
@@ -119,7 +126,7 @@ static checked_flow_t *admit(checker_t *c, uint64_t now, const arrival_t *a) {
   }
   if (flow->tag == 0 && slot->present) flow->tag = slot->entry.step_tag;
   uint32_t last = (uint32_t)((end - 1) / BLOCK_BYTES);
-  return last / WORD_BLOCKS < flow->rcv_nxt / WORD_BLOCKS + WINDOW_WORDS ? flow : NULL;
+  return last / WORD_BLOCKS < flow->rcv_nxt / WORD_BLOCKS + WINDOW_WORDS ? ADMIT_FLOW : ADMIT_NOT;
 }
 
 arrival_t *checker_next(checker_t *c, uint64_t now, checked_flow_t **flow) {
@@ -129,10 +136,12 @@ arrival_t *checker_next(checker_t *c, uint64_t now, checked_flow_t **flow) {
     if (a->state & ARRIVAL_EAGER) return a;
     if (a->kind == ARRIVAL_CONTROL) {
       checker_apply(c, now, a->change);
-    } else if ((found = admit(c, now, a)) != NULL) {
-      if (flow != NULL) *flow = found;
-      return a;
     } else {
+      enum admission admission = admit(c, now, a, &found);
+      if (admission != ADMIT_NOT) {
+        if (flow != NULL) *flow = admission == ADMIT_FLOW ? found : NULL;
+        return a;
+      }
       c->stats.dropped_packets++;
       if (a->delivery != 0) checker_name_delivery(c, now, a, UINT32_MAX, 0, from_network(a->delivery));
     }
@@ -278,6 +287,8 @@ static int __attribute__((noinline)) report(checker_t *c, uint64_t now, const ui
   if (a->state & ARRIVAL_EAGER) {
     report_t due = due_of(a);
     if (!is_as_due(&due, &seen)) checker_name_report(c, now, a, &due, &seen);
+  } else if (flow == NULL) {
+    checker_judge_unknown(c, now, a, &seen);
   } else if (flow->length != 0) {
     checker_judge(c, now, a, flow, &seen);
   }

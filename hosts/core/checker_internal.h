@@ -163,6 +163,8 @@ void checker_apply(checker_t *c, uint64_t now, step_change_t *change);          
 // Holds a report against its packet, whose flow it belongs to, after the packet
 // has done its work on the books.
 void checker_judge(checker_t *c, uint64_t now, arrival_t *a, checked_flow_t *flow, const report_t *seen);
+// The same for a trimmed header that found no flow, and started none.
+void checker_judge_unknown(checker_t *c, uint64_t now, const arrival_t *a, const report_t *seen);
 // What is not as it was due. Of a delivery header, in host order; `missing`: blocks
 // that were not settled before.
 void checker_name_report(checker_t *c, uint64_t now, const arrival_t *a, const report_t *due, const report_t *seen);
@@ -171,8 +173,9 @@ void checker_name_delivery(checker_t *c, uint64_t now, const arrival_t *a, uint3
 void checker_drop_maps(checker_t *c, checked_flow_t *flow);
 
 bool checker_push(checker_t *c, const arrival_t *a);
-// The next packet that must have a report, with its flow, which it may begin. On
-// the way packets that the rules drop are dropped, and step changes take effect.
+// The next packet that must have a report, with its flow, which it may begin, or
+// NULL, if it is unknown. On the way packets that the rules drop are dropped, and
+// step changes take effect.
 arrival_t *checker_next(checker_t *c, uint64_t now, checked_flow_t **flow);
 // Packets before `to` get no delivery any more.
 void checker_pass(checker_t *c, uint64_t now, uint32_t to);

@@ -359,3 +359,31 @@ void checker_judge(checker_t *c, uint64_t now, arrival_t *a, checked_flow_t *flo
   if ((due.id ^ seen->id) & CHECKER_REPORT_MASK || due.answer != seen->answer || due.range != seen->range)
     checker_name_report(c, now, a, &due, seen);
 }
+
+void checker_judge_unknown(checker_t *c, uint64_t now, const arrival_t *a, const report_t *seen) {
+  uint32_t qp = arrival_qp(a), start = arrival_start(a), length = arrival_length(a);
+  const checked_flow_t *flow = &c->flows[qp & (FLOW_SLOTS - 1)];
+  checker_step_stats_t *books = &c->slots[qp >> (OWNER_WIDTH + FLOW_SLOT_WIDTH)].books;
+  uint32_t fifth = fifth_of(books);
+  c->stats.requests += seen->answer >> 56 == SYNDROME_NAK;
+  c->stats.trimmed_packets++;
+  c->stats.unknown_packets++;
+  c->stats.trimmed_bytes += length;
+  books->trimmed_bytes += length;
+  books->unknown_bytes += length;
+  books->trimmed_by_fifth[fifth] += length;
+  books->requested_bytes += length;
+  if (flow->next_qp != qp)
+    checker_violate(c, now, CHECKER_UNKNOWN_FLOW, a, flow->next_qp, qp);
+  else if ((uint64_t)start + length > flow->next_length)
+    checker_violate(c, now, CHECKER_OUTSIDE_MESSAGE, a, flow->next_length, (uint64_t)start + length);
+  if (a->delivery != 0) checker_name_delivery(c, now, a, UINT32_MAX, 0, from_network(a->delivery));
+  // All of the range is missing, nothing is known of the flow, and nothing is signalled.
+  report_t due = {
+      .id = arrival_answer(a),
+      .answer = (uint64_t)SYNDROME_NAK << 56,
+      .range = (uint64_t)start << 32 | length,
+  };
+  if ((due.id ^ seen->id) & CHECKER_REPORT_MASK || due.answer != seen->answer || due.range != seen->range)
+    checker_name_report(c, now, a, &due, seen);
+}

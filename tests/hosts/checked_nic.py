@@ -36,6 +36,7 @@ def promise(step: Step, expected: int) -> StepPromise:
         eligible=step.eligible,
         notification_interval_us=step.notification_interval_us,
         forgiveness_echoes=step.forgiveness_echoes,
+        trimmed_starts_flow=step.trimmed_starts_flow,
     )
 
 
@@ -50,21 +51,26 @@ def is_gradient(dscp: int) -> bool:
 
 def expected_bytes(events: Iterable[Event], length_of: dict[int, int]) -> dict[int, int]:
     """By step tag: the gradient bytes of the flows that join it."""
-    tags: dict[int, int] = {}
+    steps: dict[int, Step] = {}
+    started: set[int] = set()
     joined: set[int] = set()
     expected: dict[int, int] = {}
     for event in events:
         if isinstance(event, Install):
-            tags[event.slot] = event.step.tag
+            steps[event.slot] = event.step
             expected.setdefault(event.step.tag, 0)
         elif isinstance(event, Remove):
-            del tags[event.slot]
+            del steps[event.slot]
         elif isinstance(event, FromWire) and event.packet.opcode == wire.WRITE_ONLY:
-            slot, _, flow_slot = wire.split_queue_pair(event.packet.dest_qp)
-            if slot in tags and event.packet.dest_qp not in joined:
-                joined.add(event.packet.dest_qp)
+            qp = event.packet.dest_qp
+            slot, _, flow_slot = wire.split_queue_pair(qp)
+            step = steps.get(slot)
+            if event.packet.payload or step is None or step.trimmed_starts_flow:
+                started.add(qp)
+            if step is not None and qp in started and qp not in joined:
+                joined.add(qp)
                 if is_gradient(event.packet.dscp):
-                    expected[tags[slot]] += length_of[flow_slot]
+                    expected[step.tag] += length_of[flow_slot]
     return expected
 
 

@@ -46,13 +46,13 @@ def check(nic: CheckedNic) -> None:
     counted = nic.checker.stats()
     counters = nic.model.counters
     assert counted.reports == sum(
-        counters[name] for name in ("data_received", "data_duplicate", "trimmed_received")
+        counters[name] for name in ("data_received", "data_duplicate", "trimmed_received", "unknown_flow")
     )
     assert counted.data_packets == counters["data_received"] + counters["data_duplicate"]
-    assert counted.trimmed_packets == counters["trimmed_received"]
-    assert counted.requests == sum(
-        counters[name] for name in ("refused_class", "refused_closed", "refused_vesting", "refused_draw")
-    )
+    assert counted.trimmed_packets == counters["trimmed_received"] + counters["unknown_flow"]
+    assert counted.unknown_packets == counters["unknown_flow"]
+    refused = ("refused_class", "refused_closed", "refused_vesting", "refused_draw", "unknown_flow")
+    assert counted.requests == sum(counters[name] for name in refused)
     assert counted.notifications == counters["notification_sent"]
     assert counted.malformed == counters["malformed"]
     # What is dropped goes unnoticed until something later has its report.
@@ -66,8 +66,8 @@ def check(nic: CheckedNic) -> None:
         assert books.received_bytes == state.received
         assert books.forgiven_bytes == state.forgiven
         assert books.outstanding_bytes == state.outstanding
-        assert books.trimmed_bytes == state.trimmed
-        assert sum(books.trimmed_by_fifth) == state.trimmed
+        assert books.trimmed_bytes == state.trimmed + books.unknown_bytes
+        assert sum(books.trimmed_by_fifth) == books.trimmed_bytes
         assert sum(books.forgiven_by_fifth) == state.forgiven
         assert books.forgiven_bytes <= books.limit_bytes
 
@@ -112,12 +112,13 @@ def test_long_messages(plan: traffic.Plan) -> None:
 
 
 def complete(nic: CheckedNic) -> None:
-    """Sends every flow's missing blocks, so that all messages end."""
-    for flow_slot, flow in nic.model.receivers.items():
-        length = nic.length_of[flow_slot]
-        qp = next(q for q in nic.expecting if q & 1023 == flow_slot and q >> 10 & 2047 == flow.owner)
+    """Sends every flow's missing blocks, so that all messages end; each flow slot has had one flow."""
+    for qp in sorted(nic.expecting):
+        length = nic.length_of[qp & 1023]
+        flow = nic.model.receivers.get(qp & 1023)
+        scoreboard = {} if flow is None else flow.scoreboard
         for block in range(host_wire.block_count(length)):
-            if flow.scoreboard.get(block) not in (State.RECEIVED, State.FORGIVEN):
+            if scoreboard.get(block) not in (State.RECEIVED, State.FORGIVEN):
                 size = min(BLOCK, length - block * BLOCK)
                 end = block * BLOCK + size == length
                 nic.packet(WIRE, wire.data(qp, block * BLOCK, size, end=end, udp_src=0xC001))
@@ -177,6 +178,25 @@ def test_books_of_one_step() -> None:
     assert books.forgiven_by_fifth == (0, 4 * BLOCK, 0, 4 * BLOCK, 0)
     assert books.reports == 6
     assert books.exhausted_reports == 4  # 10 blocks of budget: from the refusal on less than 4 are left
+    check(nic)
+
+
+def test_header_of_a_flow_that_only_data_starts() -> None:
+    """Counted as trimmed and requested, and nothing else: not even the step's window or vesting sees it."""
+    nic = nic_with(Step(**{**vars(STEP), "trimmed_starts_flow": False}))
+    data(nic, 4, 4, trim=True, ecn=3)
+    data(nic, 8, 4, trim=True)
+    assert nic.checker.stats().messages == 0
+    data(nic, 0, 12)
+    data(nic, 12, 4, trim=True)  # forgiven: 4 <= 16 / 4
+    for first in range(16, 40, 8):
+        data(nic, first, 8)
+    assert nic.checker.finish(0) == 0
+    books = nic.checker.step(3)
+    assert (books.unknown_bytes, books.trimmed_bytes) == (8 * BLOCK, 12 * BLOCK)
+    assert (books.requested_bytes, books.most_outstanding_bytes) == (8 * BLOCK, 4 * BLOCK)
+    assert books.trimmed_by_fifth == (8 * BLOCK, 4 * BLOCK, 0, 0, 0)
+    assert nic.checker.stats().unknown_packets == 2
     check(nic)
 
 

@@ -16,7 +16,7 @@ from tests.model import traffic
 from tests.model.ranges import Blocks
 from tests.model.reference import NicModel, Output, ReceiverFlow, State, StepState
 from tests.model.traffic import CONTROL_KINDS, RECEIVER_KINDS
-from tests.support import wire
+from tests.support import answers, wire
 from tests.support.nic import ALWAYS, CLASSES, HOST, SEED, WIRE, Step
 from tests.support.wire import Roce
 
@@ -71,6 +71,7 @@ def story(nic: CheckedNic, step: Step = STEP) -> set[str]:
 
 
 def test_nothing_is_wrong_with_the_story() -> None:
+    assert story(CheckedNic({}, complete=True), replace(STEP, trimmed_starts_flow=False)) == set()
     nic = CheckedNic({}, complete=True)
     assert story(nic) == set()
     counters = nic.model.counters
@@ -178,6 +179,41 @@ def test_changed_frame(
     found = story(nic)
     assert name in found
     assert nic.broken or found <= {"not_delivered", "acknowledged_hole", "unanswered"}  # at the end
+
+
+UNKNOWN = [
+    (edit(exemption_eligible=lambda p: 1), "eligible_flag"),
+    (edit(budget_exhausted=lambda p: 1), "exhausted_flag"),
+    (edit(becn=lambda p: 1), "echo"),
+    (edit(fecn=lambda p: 1), "report_field"),
+    (feedback(syndrome=lambda f: wire.ACK), "acknowledged_hole"),
+    (feedback(rcv_nxt=lambda f: BLOCK), "acknowledged_hole"),
+    (feedback(range_start=lambda f: f.range_start + BLOCK), "range"),
+    (feedback(range_len=lambda f: f.range_len - BLOCK), "range"),
+    (lambda p: [], "unanswered"),
+    (lambda p: [p, p], "stray_report"),
+]
+
+
+@pytest.mark.parametrize("lag", [0, 3])
+@pytest.mark.parametrize(("change", "name"), UNKNOWN)
+def test_changed_request_of_an_unknown_flow(
+    change: Callable[[Roce], list[Roce | bytes]], name: str, lag: int
+) -> None:
+    nic = CheckedNic({}, change=at(WIRE, 0, change), complete=True, host_lag=lag, wire_lag=lag)
+    assert name in story(nic, replace(STEP, trimmed_starts_flow=False))
+
+
+def test_header_of_an_unknown_flow_is_nothing_for_the_host() -> None:
+    nic = CheckedNic({7: BLOCKS * BLOCK})
+    nic.install(3, replace(STEP, budget=0, trimmed_starts_flow=False))
+    nic.checker.expect(QP, BLOCKS * BLOCK)
+    header = wire.trimmed(QP, 0, BLOCK, udp_src=0xC001)
+    ((port, request),) = nic.model.receive(WIRE, header.encode())
+    nic.checker.wire(0, False, header.encode())
+    nic.checker.host(0, True, answers.forgiven(header, 1).encode())
+    assert port == WIRE and nic.checker.wire(0, True, request)
+    assert kinds(nic.checker) == ["wrong_delivery"]
 
 
 IN_ORDER = [
@@ -322,6 +358,20 @@ class Ineligible(NicModel):
         return super().on_data(packet, flow, blocks, now_us)
 
 
+class Welcoming(NicModel):
+    """Any packet starts its flow."""
+
+    def install(self, slot: int, step: Step) -> None:
+        super().install(slot, replace(step, trimmed_starts_flow=True))
+
+
+class Reserved(NicModel):
+    """Data alone starts a flow."""
+
+    def install(self, slot: int, step: Step) -> None:
+        super().install(slot, replace(step, trimmed_starts_flow=False))
+
+
 RULES: list[tuple[type[NicModel], Step, str]] = [
     (Unvested, STEP, "forgave_unvested"),
     (Unvested, replace(STEP, p_ppm=125_000, budget=BLOCKS * BLOCK // 8), "forgave_beyond_budget"),
@@ -337,6 +387,8 @@ RULES: list[tuple[type[NicModel], Step, str]] = [
     (Overwriting, STEP, "double_delivery"),
     (FullCharge, STEP, "exhausted_flag"),
     (Ineligible, STEP, "eligible_flag"),
+    (Welcoming, replace(STEP, trimmed_starts_flow=False), "eligible_flag"),
+    (Reserved, STEP, "eligible_flag"),
 ]
 
 
@@ -407,6 +459,15 @@ def test_budget_may_only_close_during_its_step() -> None:
         # The next step has a tag of its own.
         checker.set_step(0, 1, replace(first, step_tag=5))
         assert checker.stats().violations == 2
+
+
+@pytest.mark.parametrize("name", ["vesting", "eligible", "forgiveness_echoes", "trimmed_starts_flow"])
+def test_rules_do_not_change_during_a_step(name: str) -> None:
+    with small_checker() as checker:
+        first = StepPromise(4, 250_000, 100, 25, 4096)
+        checker.set_step(0, 1, first)
+        checker.set_step(0, 1, replace(first, **{name: not getattr(first, name)}))
+        assert kinds(checker) == ["wrong_budget"]
 
 
 def test_flow_that_nobody_expects() -> None:

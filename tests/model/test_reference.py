@@ -85,18 +85,19 @@ def test_every_byte_settles_once(plan: traffic.Plan) -> None:
     lengths=st.lists(st.integers(1, 20 * BLOCK), min_size=1, max_size=3),
     p_ppm=st.sampled_from((5_000, 100_000, 400_000)),
     threshold=st.sampled_from((0, ALWAYS // 4, ALWAYS)),
+    starts=st.booleans(),
     rng=st.randoms(use_true_random=False),
 )
 @runs(40)
 def test_completion_accounts_for_every_byte(
-    lengths: list[int], p_ppm: int, threshold: int, rng: random.Random
+    lengths: list[int], p_ppm: int, threshold: int, starts: bool, rng: random.Random
 ) -> None:
     """Run a whole step with random trims: received + forgiven = expected, and forgiven <= floor(p x
     expected)."""
     expected = sum(lengths)
     budget = p_ppm * expected // MILLION
     model = make_model(rng.randrange(1 << 30))
-    model.install(1, Step(7, p_ppm, budget, forgive_threshold=threshold))
+    model.install(1, Step(7, p_ppm, budget, forgive_threshold=threshold, trimmed_starts_flow=starts))
     todo = [(flow, first) for flow, length in enumerate(lengths) for first in range(0, -(-length // BLOCK))]
     rng.shuffle(todo)
     trims_left = 200
@@ -126,6 +127,7 @@ def test_outstanding_is_the_distinct_trimmed_bytes_that_lack(plan: traffic.Plan)
     model = make_model()
     lacking: dict[int, dict[tuple[int, int], int]] = {}
     settled: set[tuple[int, int]] = set()
+    started: set[int] = set()
     for event in traffic.resolve(plan):
         if isinstance(event, traffic.Install):
             model.install(event.slot, event.step)
@@ -138,7 +140,9 @@ def test_outstanding_is_the_distinct_trimmed_bytes_that_lack(plan: traffic.Plan)
         mine = lacking.setdefault(slot, {})
         first = packet.reth.virtual_addr // BLOCK
         gradient = packet.dscp == wire.DSCP_GRADIENT_TRIMMED
-        if gradient and step is not None and step.open and step.eligible:
+        if packet.payload or step is None or step.trimmed_starts_flow:
+            started.add(flow)
+        if gradient and flow in started and step is not None and step.open and step.eligible:
             for block, octets in ranges.blocks_of(packet.reth.virtual_addr, packet.reth.dma_len).items():
                 if (flow, block) not in settled:
                     mine[flow, block] = octets

@@ -116,6 +116,7 @@ def steps(intervals: tuple[int, ...] = (0,)) -> st.SearchStrategy[Step]:
         eligible=st.sampled_from((True, True, True, False)),
         notification_interval_us=st.sampled_from(intervals),
         forgiveness_echoes=st.booleans(),
+        trimmed_starts_flow=st.sampled_from((True, True, False)),
     )
 
 
@@ -165,6 +166,7 @@ def tight_plans(max_ops: int = 60) -> st.SearchStrategy[Plan]:
         packet_bytes=st.just(BLOCK),
         forgive_threshold=st.sampled_from((ALWAYS, ALWAYS, ALWAYS // 2)),
         vesting=st.booleans(),
+        trimmed_starts_flow=st.sampled_from((True, True, True, False)),
     )
     small = st.builds(
         Op,
@@ -197,6 +199,7 @@ class _Flow:
     owner: int = 1
     psn: int = 0
     fresh: bool = True
+    """No packet has started it."""
     last: Roce | None = None
     trimmed: list[tuple[int, int]] = field(default_factory=list)
     """First block and number of blocks of ranges that were trimmed."""
@@ -343,7 +346,8 @@ class _Resolver:
         if op.kind == "trim":
             flow.trimmed.append((first, -(-length // BLOCK)))
         if op.kind in ("data", "trim", "repair", "trim_again"):
-            flow.fresh = False
+            step = self.installed.get(flow.slot)
+            flow.fresh = flow.fresh and trim and step is not None and not step.trimmed_starts_flow
             flow.last = packet
         return packet
 

@@ -88,6 +88,8 @@ def test_fault_is_caught(fault: Fault, sound: dict[str, MemoryDut], tmp_path: Pa
         pytest.param("draw not fresh", marks=pytest.mark.slow),
         pytest.param("vesting: <= turned into <", marks=pytest.mark.slow),
         pytest.param("budget ignored when closed", marks=pytest.mark.slow),
+        pytest.param("trimmed headers start flows that only data may start", marks=pytest.mark.slow),
+        pytest.param("an unknown flow requested with the flags", marks=pytest.mark.slow),
         pytest.param("a flow of the old step touches the new one", marks=pytest.mark.slow),
     ],
 )

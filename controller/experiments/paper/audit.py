@@ -85,6 +85,7 @@ class Audit:
             eligible=policy.eligible,
             notification_interval_us=policy.notification_interval_us,
             forgiveness_echoes=policy.forgiveness_echoes,
+            trimmed_starts_flow=policy.trimmed_starts_flow,
         )
         self._checkers[rank].set_step(self._fabric.clock.now_ns, step % STEP_SLOTS, promise)
 

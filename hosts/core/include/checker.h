@@ -90,7 +90,7 @@ typedef struct checker_step {
   uint32_t eligible;
   uint32_t notification_interval_us;
   uint32_t forgiveness_echoes;
-  uint32_t reserved;
+  uint32_t trimmed_starts_flow;
 } checker_step_t;
 
 // Call each at the moment when the NIC's table changes. A new tag starts the
@@ -143,6 +143,7 @@ typedef struct checker_stats {
   uint64_t notifications;
   uint64_t data_packets;
   uint64_t trimmed_packets;
+  uint64_t unknown_packets;  // of these: found no flow, and started none
   uint64_t dropped_packets;  // that the rules drop: bad range, stale, beyond the window
   uint64_t malformed;
   uint64_t received_bytes;   // new, of any flow
@@ -168,6 +169,7 @@ typedef struct checker_step_stats {
   uint64_t outstanding_bytes;
   uint64_t most_outstanding_bytes;
   uint64_t trimmed_bytes;    // of headers, settled or not
+  uint64_t unknown_bytes;    // of these: found no flow and started none, so the NIC counts them nowhere
   uint64_t requested_bytes;  // missing in ranges that were requested
   uint64_t reports;          // of eligible flows
   uint64_t exhausted_reports;

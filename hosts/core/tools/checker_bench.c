@@ -81,7 +81,8 @@ int main(int argc, char **argv) {
                              .gradient_trimmed_dscp = GRADIENT_TRIMMED,
                              .data_trimmed_dscp = DATA_TRIMMED};
   // P = 0, so that what is trimmed comes again.
-  checker_step_t step = {.step_tag = 1, .p_ppm = 100000, .packet_bytes = PAYLOAD, .open = 1, .vesting = 1, .eligible = 1};
+  checker_step_t step = {.step_tag = 1, .p_ppm = 100000, .packet_bytes = PAYLOAD, .open = 1, .vesting = 1,
+                         .eligible = 1, .trimmed_starts_flow = 1};
   step.expected_bytes = messages * length;
   step.budget_bytes = step.expected_bytes / 10;
   static flow_t state[MAX_FLOWS];

@@ -139,6 +139,7 @@ static void control(checker_t *c, uint64_t now) {
       .eligible = draw(5) != 0,
       .notification_interval_us = draw(5) == 0,
       .forgiveness_echoes = (uint32_t)draw(2),
+      .trimmed_starts_flow = (uint32_t)draw(2),
   };
   step.budget_bytes = step.expected_bytes * step.p_ppm / 1000000 + (draw(10) == 0);
   switch (draw(6)) {
