@@ -37,6 +37,7 @@ class InstalledStep:
     vesting: bool
     exemption: int
     eligible: bool
+    trimmed_starts_flow: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class StepBooks:
     forgiven: int = 0
     outstanding: int = 0
     trimmed: int = 0
+    unknown: int = 0
+    """Of trimmed: of headers that found no flow and started none. The NIC does not count them."""
     requested: int = 0
     reports: int = 0
     exhausted_reports: int = 0
@@ -204,6 +207,9 @@ class Recounter:
         flow.first_ns = flow.first_ns or packet.time_ns
         flow.last_ns = packet.time_ns
         installed = self._installed.get(plan.step) if plan.step is not None else None
+        if trimmed and flow.exempt_eligible is None and installed and not installed.trimmed_starts_flow:
+            self._unknown(packet, flow, self._result.steps[installed.step], delivery, answer)
+            return
         if flow.exempt_eligible is None:
             flow.exempt_eligible = bool(
                 plan.gradient and installed and installed.p_ppm > 0 and installed.eligible
@@ -273,6 +279,28 @@ class Recounter:
         self._result.totals["forgiven_bytes"] += lacking
         charge.trail.append((packet.time_ns, charge.received, charge.forgiven, charge.outstanding))
         self._bounds(flow.plan.label, installed, charge)
+
+    def _unknown(
+        self, packet: Data, flow: FlowBooks, books: StepBooks, delivery: Data | None, answer: Feedback | None
+    ) -> None:
+        """A header of a flow that only data may start: a bare request, and nothing else happens."""
+        label = flow.plan.label
+        self._result.totals["trimmed_bytes"] += packet.length
+        self._result.totals["trimmed_packets"] += 1
+        self._result.totals["requested_packets"] += 1
+        books.trimmed += packet.length
+        books.unknown += packet.length
+        books.requested += packet.length
+        if delivery is not None:
+            self._violation(f"{label}: a header of a flow that has not started came as {delivery}")
+        if answer is None:
+            self._violation(f"{label}: no answer to {packet}")
+            return
+        said = (answer.nak, answer.start, answer.length, answer.rcv_nxt, answer.eligible, answer.exhausted)
+        if said != (True, packet.offset, packet.length, 0, False, False):
+            self._violation(
+                f"{label}: not the bare request of a flow that has not started: {answer} to {packet}"
+            )
 
     def _bounds(self, label: str, installed: InstalledStep, books: StepBooks) -> None:
         if books.forgiven > installed.budget:

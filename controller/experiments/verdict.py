@@ -66,6 +66,7 @@ def _installed(
                 InstalledStep(
                     step, step % STEP_SLOTS, outcome.p_ppm, outcome.budget, policy.packet_bytes,
                     policy.vesting, EXEMPTION_CODES[policy.exemption], policy.eligible,
+                    policy.trimmed_starts_flow,
                 )
             )  # fmt: skip
     return installed
@@ -152,8 +153,9 @@ def _state_violations(run: ArmRun, recounts: dict[str, Recount]) -> list[str]:
                 f"recounted {books.forgiven}"
             )
         # Late duplicates may still be trimmed after the NIC was asked.
-        if outcome.state.trimmed > books.trimmed:
-            wrong.append(f"{host} step {step}: {outcome.state.trimmed} trimmed, recounted {books.trimmed}")
+        trimmed = books.trimmed - books.unknown
+        if outcome.state.trimmed > trimmed:
+            wrong.append(f"{host} step {step}: {outcome.state.trimmed} trimmed, recounted {trimmed}")
     return wrong
 
 

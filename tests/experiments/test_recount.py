@@ -89,7 +89,7 @@ class Scene:
     def installed(self) -> InstalledStep:
         return InstalledStep(
             STEP, SLOT, self.step.p_ppm, self.step.budget, self.step.packet_bytes, self.step.vesting,
-            self.step.exemption, self.step.eligible,
+            self.step.exemption, self.step.eligible, self.step.trimmed_starts_flow,
         )  # fmt: skip
 
     def recount(self, tmp_path: Path, frames: Frames | None = None, **other: object) -> Recount:
@@ -124,6 +124,7 @@ def scene(**fields: object) -> Scene:
         {"forgive_threshold": 1 << 30},
         {"eligible": False},
         {"forgiveness_echoes": True},
+        {"trimmed_starts_flow": False},
     ],
     ids=str,
 )
@@ -135,7 +136,7 @@ def test_honest_traffic_breaks_no_promise_and_counts_as_the_nic_does(
     assert result.violations == []
     report = made.model.query(SLOT)
     books = result.steps[STEP]
-    assert (books.received, books.forgiven, books.outstanding, books.trimmed) == (
+    assert (books.received, books.forgiven, books.outstanding, books.trimmed - books.unknown) == (
         report.received, report.forgiven, report.outstanding, report.trimmed,
     )  # fmt: skip
     assert result.totals["settled_bytes"] == sum(p.length for p in made.plans)
@@ -143,6 +144,22 @@ def test_honest_traffic_breaks_no_promise_and_counts_as_the_nic_does(
 
 def test_forgiveness_happens_in_the_scene(tmp_path: Path) -> None:
     assert scene().recount(tmp_path).steps[STEP].forgiven > 0
+
+
+def test_headers_of_flows_that_have_not_started_are_counted_apart(tmp_path: Path) -> None:
+    assert scene().recount(tmp_path).steps[STEP].unknown == 0
+    made = scene(trimmed_starts_flow=False)
+    assert made.recount(tmp_path).steps[STEP].unknown >= made.model.counters["unknown_flow"] * TAIL > 0
+
+
+@pytest.mark.parametrize(
+    ("starts", "words"),
+    [(True, "not the bare request"), (False, "flags")],
+    ids=("header starts", "data starts"),
+)
+def test_flow_started_by_the_other_rule_is_named(tmp_path: Path, starts: bool, words: str) -> None:
+    result = scene(trimmed_starts_flow=starts).recount(tmp_path, trimmed_starts_flow=not starts)
+    assert any(words in line for line in result.violations)
 
 
 def deliveries(frames: Frames, event: int) -> list[int]:
