@@ -68,10 +68,12 @@ class Size:
     transport_divisor: int
     compilations: int
     virtual_flow_bytes: int
+    virtual_sides: tuple[int, ...]
+    """Ranks of the growing fabric, as the roots of their numbers."""
 
 
-FULL = Size(1000, 48, 2, 3.0, 1, 3, 16 << 20)
-QUICK = Size(64, 16, 1, 0.3, 50, 1, 64 << 10)
+FULL = Size(1000, 48, 2, 3.0, 1, 3, 16 << 20, (8, 16, 32))
+QUICK = Size(64, 16, 1, 0.3, 50, 1, 64 << 10, (2, 3))
 
 
 class Load(Device):
@@ -268,6 +270,7 @@ def measure(programs: Programs, size: Size) -> dict[str, Any]:
         figures |= veth_figures(switch, size.veth_seconds)
     figures |= transport_figures(size.transport_divisor) | compiler_figures(size.compilations)
     figures |= bench_virtual.virtual_figures(programs, size.virtual_flow_bytes)
+    figures |= bench_virtual.growth_figures(programs, size.virtual_sides, size.virtual_flow_bytes // 4)
     lacking = {
         "veth: needs root": os.geteuid() != 0,
         f"p4c's time: no {P4C} on PATH": not shutil.which(P4C),

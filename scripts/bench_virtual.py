@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast virtual time is: packets times links per processor second on a leaf-spine of 64 hosts at 400 Gb/s,
 4 KiB packets, every hop decided in P4 and a NIC before every host. Beside htsim (uet-htsim), which decides
-nothing in P4, on the same fabric and flows, where its `htsim_uec` is on PATH.
+nothing in P4, on the same fabric and flows, where its `htsim_uec` is on PATH. And how the cost grows with
+the ranks.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,15 +39,18 @@ class VirtualBenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Flows that start together. flows: (source, destination) host numbers from 0."""
+    """Flows that start together, between hosts of one leaf or two. flows: (source, destination) host numbers
+    from 0.
+    """
 
     name: str
     flows: tuple[tuple[int, int], ...]
+    hosts_per_leaf: int = HOSTS_PER_LEAF
 
     @property
     def mean_links(self) -> float:
         """Links of a flow's path, on average over the flows."""
-        across = sum(a // HOSTS_PER_LEAF != b // HOSTS_PER_LEAF for a, b in self.flows)
+        across = sum(a // self.hosts_per_leaf != b // self.hosts_per_leaf for a, b in self.flows)
         return LINKS_IN_LEAF + (LINKS_ACROSS - LINKS_IN_LEAF) * across / len(self.flows)
 
 
@@ -54,6 +60,12 @@ INCAST = Traffic(
     tuple((host + HOSTS_PER_LEAF * k, host) for host in range(HOSTS_PER_LEAF) for k in range(1, LEAVES)),
 )
 """Seven senders, one on each other leaf, to each host of the first leaf."""
+
+
+def shift(side: int) -> Traffic:
+    """Each host to the one at its place in the next leaf, of `side` leaves with as many hosts."""
+    hosts = side * side
+    return Traffic("shift", tuple((host, (host + side) % hosts) for host in range(hosts)), side)
 
 
 class _Flows:
@@ -92,11 +104,15 @@ class _Flows:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """hops: data, trimmed headers and feedback, times links. data_hops: data alone."""
+    """hops: data, trimmed headers and feedback, times links. data_hops: data alone. setup_s: CPU seconds
+    until everything is installed. resident_bytes: of the process at the end, with all it had before.
+    """
 
     hops: float
     data_hops: float
     cpu_s: float
+    setup_s: float = 0
+    resident_bytes: int = 0
 
 
 def _hops(net: VirtualFabric, topology: Topology) -> int:
@@ -108,10 +124,25 @@ def _hops(net: VirtualFabric, topology: Topology) -> int:
     return sent
 
 
-def run_virtual(programs: Programs, traffic: Traffic, flow_bytes: int) -> Run:
-    """On the project's own programs, target and transport, with DCQCN. Raises VirtualBenchError."""
-    topology = leaf_spine(LEAVES, SPINES, HOSTS_PER_LEAF)
-    profile = load("paper").override({"fabric.spines": SPINES})
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def run_virtual(
+    programs: Programs,
+    traffic: Traffic,
+    flow_bytes: int,
+    shape: tuple[int, int, int] = (LEAVES, SPINES, HOSTS_PER_LEAF),
+) -> Run:
+    """On the project's own programs, target and transport, with DCQCN. shape: leaves, spines, hosts per leaf.
+
+    Raises VirtualBenchError.
+    """
+    before = time.process_time()
+    leaves, spines, hosts_per_leaf = shape
+    topology = leaf_spine(*shape)
+    fabric = {"fabric.leaves": leaves, "fabric.spines": spines, "fabric.hosts_per_leaf": hosts_per_leaf}
+    profile = load("paper").override({**fabric, "study": None})
     configuration: Configuration = profile.at_rate(profile.fabric.rate_bps)
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
@@ -129,7 +160,7 @@ def run_virtual(programs: Programs, traffic: Traffic, flow_bytes: int) -> Run:
                 f"virtual {traffic.name}: the run ended, waiting for {flows.waiting_for()}"
             )
         data = sum(net.stats(name).sent_packets for name in net.host_names)
-        return Run(_hops(net, topology), data * traffic.mean_links, cpu_s)
+        return Run(_hops(net, topology), data * traffic.mean_links, cpu_s, start - before, _resident_bytes())
 
 
 def _topology_text() -> str:
@@ -182,4 +213,18 @@ def virtual_figures(programs: Programs, flow_bytes: int) -> dict[str, float]:
             if "htsim" in speeds:
                 ratio = speeds["virtual"] / speeds["htsim"]
                 figures[f"virtual_{traffic.name}_{what}_to_htsim_ratio"] = round(ratio, 2)
+    return figures
+
+
+def growth_figures(programs: Programs, sides: Sequence[int], flow_bytes: int) -> dict[str, float]:
+    """How the cost of a hop, the memory and the setting up grow with the ranks: leaf-spine fabrics of `side`
+    leaves, spines and hosts per leaf, each host sending one flow to the next leaf.
+    """
+    figures: dict[str, float] = {}
+    for side in sorted(sides):
+        run = run_virtual(programs, shift(side), flow_bytes, (side, side, side))
+        ranks = side * side
+        figures[f"virtual_{ranks}_ranks_mhops_per_cpu_s"] = round(run.hops / run.cpu_s / 1e6, 3)
+        figures[f"virtual_{ranks}_ranks_setup_cpu_s"] = round(run.setup_s, 2)
+        figures[f"virtual_{ranks}_ranks_resident_mib"] = round(run.resident_bytes / 2**20, 1)
     return figures

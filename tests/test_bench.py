@@ -134,6 +134,11 @@ def test_it_runs(tmp_path: Path) -> None:
     assert all(name in done.stdout for name in figures)
     expected = {"switch_pipeline_mpps", "nic_pipeline_mpps", "compile_nic_own_cpu_s"}
     expected |= {"virtual_ring_mhops_per_cpu_s", "virtual_incast_mhops_per_cpu_s"}
+    expected |= {
+        f"virtual_{side**2}_ranks_{what}"
+        for side in bench.QUICK.virtual_sides
+        for what in ("mhops_per_cpu_s", "setup_cpu_s", "resident_mib")
+    }
     expected |= {"veth_switch_share_of_bare"} if os.geteuid() == 0 else set()
     assert expected <= figures.keys()
     assert sum(name.startswith("transport_") for name in figures) == len(SCENARIOS)
