@@ -177,7 +177,7 @@ def manifest(configuration: Mapping[str, Any], timings: Mapping[str, float]) -> 
         "commit": _commit(),
         "versions": {"python": sys.version.split()[0]}
         | {name: version(name) for name in ("finsy", "grpcio", "numpy", "polars", "protobuf")},
-        "machine": {"system": platform.platform(), "cpus": os.cpu_count()},
+        "machine": {"system": f"{platform.system()} {platform.machine()}", "cpus": os.cpu_count()},
     }
 
 

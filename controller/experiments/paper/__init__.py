@@ -12,5 +12,5 @@ its directory is complete or not there.
 
 `arms`: what varies. `plan`: how a run is made smaller. `cell`: one arm. `rows`: the files and their columns.
 `metrics`: every figure, from the files. `published`: the study's figures. `table`, `plots`: what is made of
-both. `session`: the command.
+both. `session`: the command. `publish`: what is kept of a run.
 """

@@ -27,7 +27,7 @@ from profiles import ProfileError, load
 DEFAULT_SCALE = "0.1"
 SHOWN_VIOLATIONS = 20
 
-_FILES = ("table.csv", "completion.png", "budgets.png", "queues.png")
+FILES = ("table.csv", "completion.png", "budgets.png", "queues.png")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
                       help="default: the profile's three at full scale, else the first of them")  # fmt: skip
     made.add_argument("--resume", action="store_true", help="go on where an earlier run was ended")
     made.add_argument("--results", type=Path, metavar="DIR",
-                      help="default: results/paper at full scale, else results/run-paper-X")  # fmt: skip
+                      help="default: results/run-paper-X, X the scale")  # fmt: skip
     made.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N",
                       help="cells at once, a core each (default: %(default)s)")  # fmt: skip
     made.add_argument("--profile", default="paper", metavar="FILE", help="a profile's name or file")
@@ -96,7 +96,7 @@ def options(given: argparse.Namespace) -> Chosen:
     cells = tuple(cell(arm.key, seed) for seed in dict.fromkeys(seeds) for arm in arms)
     for one in cells:
         one.planned()[2].profile.configuration()
-    default = Path("results") / ("paper" if planned.is_whole else f"run-paper-{given.scale}")
+    default = Path("results") / f"run-paper-{'full' if planned.is_whole else given.scale}"
     results = (given.results or default).resolve()
     return Chosen(cells, planned, results, given.jobs, given.resume)
 
@@ -106,7 +106,7 @@ def check_results(chosen: Chosen, programs: Programs) -> None:
     if chosen.results.exists():
         if not chosen.results.is_dir():
             raise ResultsError(f"{chosen.results}: not a directory; give --results another one")
-        foreign = sorted(e.name for e in chosen.results.iterdir() if e.name not in (*_FILES, "cells"))
+        foreign = sorted(e.name for e in chosen.results.iterdir() if e.name not in (*FILES, "cells"))
         if foreign and not (chosen.results / "cells").is_dir():
             raise ResultsError(
                 f"{chosen.results}: not the results of this command (it has {foreign[0]}); give --results a "
