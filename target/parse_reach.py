@@ -49,10 +49,9 @@ def _step(program: Program, state: ParseState) -> tuple[int, int] | None:
     bits = read = 0
     for op in state.ops:
         if isinstance(op, Extract):
-            if op.length is not None:
-                return None
             kind = program.stacks[op.target].type if op.is_stack else program.headers[op.target].type
-            bits += kind.width
+            read = max(read, bits + _looked(op.length))
+            bits += kind.room
         elif isinstance(op, Advance):
             if not isinstance(op.bits, Const):
                 return None
@@ -65,7 +64,7 @@ def _step(program: Program, state: ParseState) -> tuple[int, int] | None:
     return (bits + 7) // 8, (read + 7) // 8
 
 
-def _looked(expr: Expr) -> int:
+def _looked(expr: Expr | None) -> int:
     return max((e.offset + e.width for e in walk(expr) if isinstance(e, Lookahead)), default=0)
 
 
@@ -75,8 +74,9 @@ def _loop(program: Program, states: list[ParseState]) -> tuple[int, int] | None:
     looked = 0
     for state in states:
         for op in state.ops:
-            if isinstance(op, Extract) and op.is_stack and op.length is None:
+            if isinstance(op, Extract) and op.is_stack:
                 stacks.add(op.target)
+                looked = max(looked, _looked(op.length))
             elif isinstance(op, SetField):
                 looked = max(looked, _looked(op.source))
             elif isinstance(op, Verify):
@@ -84,7 +84,7 @@ def _loop(program: Program, states: list[ParseState]) -> tuple[int, int] | None:
             else:
                 return None
         looked = max([looked, *(_looked(part) for part in state.key)])
-    moved = sum(len(program.stacks[s].headers) * program.stacks[s].type.width for s in stacks)
+    moved = sum(len(program.stacks[s].headers) * program.stacks[s].type.room for s in stacks)
     return (moved + 7) // 8, (moved + looked + 7) // 8
 
 

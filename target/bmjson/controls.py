@@ -132,6 +132,8 @@ def _key_field(node: Node, program: Program, exprs: ExprReader) -> KeyField:
         target = FieldRef(exprs.header(node["target"]), "$valid$")
     else:
         target = exprs.field(node["target"])
+    if program.field_type(target).varbit:
+        node["target"].fail("a varbit field can't be a key")
     width = program.field_type(target).width
     mask = node["mask"].hexstr() if node.has("mask") else None
     if mask is not None and mask >> width:

@@ -32,6 +32,9 @@ from target.bmjson.parsers import read_parser
 MAX_WIDTH = 2048
 """Widest field, in bits (the limit of p4c-bm2-ss)."""
 
+MAX_VARBIT = 8 * 2048
+"""Widest field of variable length, in bits."""
+
 _ROOT_OPTIONAL = (
     "program header_types headers header_stacks header_union_types header_unions header_union_stacks "
     "field_lists errors enums parsers parse_vsets deparsers meter_arrays counter_arrays register_arrays "
@@ -101,15 +104,33 @@ def _header_types(root: Node) -> dict[str, HeaderType]:
             name = parts[0].string()
             if any(f.name == name for f in fields):
                 entry.fail(f"the field name {name!r} is already taken")
-            signed = len(parts) == 3 and parts[2].boolean()
+            signed = len(parts) == 3 and parts[2].flag()
             if parts[1].value == "*":
-                item.fail(f"variable-length field {name!r} is not supported by this target yet")
+                if signed or any(f.varbit for f in fields):
+                    entry.fail("a header may have one field of variable length, and it has no sign")
+                fields.append(FieldType(name, 0, varbit=True))
+                continue
             fields.append(FieldType(name, parts[1].integer(2 if signed else 1, MAX_WIDTH), signed))
+        if any(f.varbit for f in fields):
+            fields = _with_varbit(item, fields)
         name = item["name"].string()
         if name in types:
             item.fail(f"the name {name!r} is already taken")
         types[name] = HeaderType(name, tuple(fields))
     return types
+
+
+def _with_varbit(item: Node, fields: list[FieldType]) -> list[FieldType]:
+    """The fields, that of variable length with all the bits that `max_length` leaves to it."""
+    if not item.has("max_length"):
+        item.fail("a field of variable length needs 'max_length', the header's largest size in bytes")
+    fixed = sum(f.width for f in fields)
+    room = 8 * item["max_length"].integer(1, 1 << 16) - fixed
+    if fixed % 8:
+        item.fail(f"a header must be a whole number of bytes, without its varbit field it is {fixed} bits")
+    if not 0 < room <= MAX_VARBIT:
+        item["max_length"].fail(f"it leaves {room} bits to the varbit field, expected 1..{MAX_VARBIT}")
+    return [FieldType(f.name, room, varbit=True) if f.varbit else f for f in fields]
 
 
 def _headers(root: Node, program: Program, types: dict[str, HeaderType]) -> dict[int, str]:
@@ -121,7 +142,8 @@ def _headers(root: Node, program: Program, types: dict[str, HeaderType]) -> dict
             item.fail(f"the name {name!r} is already taken")
         if type_name not in types:
             item["header_type"].fail(f"there is no header type {type_name!r}")
-        header = Header(name, types[type_name], item["metadata"].boolean())
+        local = item["metadata"].boolean() and types[type_name].varbit is not None
+        header = Header(name, types[type_name], item["metadata"].boolean() and not local, local)
         if not header.metadata and header.type.width % 8:
             item.fail(f"a header must be a whole number of bytes, this one is {header.type.width} bits")
         program.headers[name] = header
@@ -261,7 +283,7 @@ def _deparser(root: Node, program: Program, exprs: ExprReader) -> None:
     item.keys("name id order", "source_info primitives")
     program.deparser = tuple(exprs.header(entry) for entry in item["order"].elements())
     for name in program.deparser:
-        if program.headers[name].metadata:
+        if program.headers[name].metadata or program.headers[name].local:
             item["order"].fail(f"{name!r} is metadata and can't be sent")
     program.deparser_primitives = tuple(exprs.primitive(p, 0) for p in item.get("primitives", []).elements())
 

@@ -26,7 +26,13 @@ class HeaderType:
 
     @property
     def width(self) -> int:
+        """Bits without a varbit field."""
         return sum(f.width for f in self.fields if not f.varbit)
+
+    @property
+    def room(self) -> int:
+        """Bits with a varbit field at its largest."""
+        return sum(f.width for f in self.fields)
 
     def index(self, name: str) -> int:
         for i, f in enumerate(self.fields):
@@ -45,6 +51,8 @@ class Header:
     name: str
     type: HeaderType
     metadata: bool
+    local: bool = False
+    """A variable with a varbit field: it has the storage of a header, is always valid and never sent."""
 
 
 @dataclass(frozen=True, slots=True)

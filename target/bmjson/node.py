@@ -76,6 +76,10 @@ class Node:
             self.fail(f"expected true or false, got {_kind(self.value)}")
         return self.value
 
+    def flag(self) -> bool:
+        """A boolean, for which a compiler may write 0 or 1."""
+        return bool(self.integer(0, 1)) if type(self.value) is int else self.boolean()
+
     def hexstr(self) -> int:
         """A BMv2 hexstr: hexadecimal digits, an optional 0x, an optional leading minus."""
         text = self.string()

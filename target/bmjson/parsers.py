@@ -10,6 +10,7 @@ from target.bmjson.model import (
     Expr,
     Extract,
     FieldRef,
+    HeaderType,
     Lookahead,
     Parser,
     ParserOp,
@@ -52,17 +53,19 @@ def _parser_op(node: Node, program: Program, exprs: ExprReader) -> ParserOp:
     node.keys("op parameters", "source_info")
     op = node["op"].string()
     parameters = node["parameters"]
-    if op == "extract":
-        (target,) = parameters.elements(1)
+    if op in ("extract", "extract_VL"):
+        target, *rest = parameters.elements(1 if op == "extract" else 2)
+        length = exprs.expr(rest[0]) if rest else None
         target.keys("type value")
         kind = target["type"].string()
         if kind == "regular":
             header = exprs.header(target["value"])
-            if program.headers[header].metadata:
+            if program.headers[header].metadata or program.headers[header].local:
                 target.fail(f"{header!r} is metadata and can't be extracted")
-            return Extract(header, False)
+            return _extract(node, header, False, program.headers[header].type, length)
         if kind == "stack":
-            return Extract(exprs.stack(target["value"]), True)
+            stack = exprs.stack(target["value"])
+            return _extract(node, stack, True, program.stacks[stack].type, length)
         target["type"].fail(f"extracting into {kind!r} is not supported")
     if op == "set":
         dest, source = parameters.elements(2)
@@ -85,10 +88,21 @@ def _parser_op(node: Node, program: Program, exprs: ExprReader) -> ParserOp:
     node["op"].fail(f"parser operation {op!r} is not supported")
 
 
+def _extract(node: Node, target: str, is_stack: bool, kind: HeaderType, length: Expr | None) -> Extract:
+    if (kind.varbit is None) != (length is None):
+        node["op"].fail(
+            f"{target!r} has {'no' if kind.varbit is None else 'a'} varbit field, "
+            f"expected {'extract' if kind.varbit is None else 'extract_VL'!r}"
+        )
+    return Extract(target, is_stack, length)
+
+
 def _key_part(node: Node, exprs: ExprReader) -> Expr:
     expr = exprs.expr(node)
     if not isinstance(expr, FieldRef | StackField | Lookahead):
         node.fail("expected a field, a stack field or a lookahead")
+    if isinstance(expr, FieldRef) and exprs.program.field_type(expr).varbit:
+        node.fail("a varbit field can't be in a transition key")
     return expr
 
 

@@ -61,19 +61,18 @@ def emit_deparser(layout: Layout, out: Emitter) -> None:
 def _put_back(layout: Layout, out: Emitter) -> None:
     for name in dict.fromkeys(layout.program.deparser):
         if layout.has_writes(name) and layout.plan.parsed(name) and layout.size(name):
-            copy = f"memcpy(pkt->data + {layout.offset(name)}, {layout.place(name)}, {layout.size(name)});"
+            copy = layout.pack(name, f"pkt->data + {layout.offset(name)}")
             out.line(f"if ({layout.needs_writing(name)}) {copy} {comment(name)}")
 
 
 def _put_in_front(layout: Layout, out: Emitter) -> None:
     headers = [name for name in layout.program.deparser if layout.size(name)]
     with out.block(f"if (pkt->room + pkt->parsed < {max_header_bytes(layout)}u)"):
-        sizes = " + ".join(f"{layout.valid(name)} * {layout.size(name)}u" for name in headers)
+        sizes = " + ".join(f"{layout.valid(name)} * {layout.length(name)}" for name in headers)
         out.line(f"if ({sizes or '0u'} > pkt->room + pkt->parsed) return -1;")
     out.line("uint8_t *h = pkt->data + pkt->parsed;")
     for name in reversed(headers):
-        size = layout.size(name)
-        copy = f"h -= {size}; memcpy(h, {layout.place(name)}, {size});"
+        copy = f"h -= {layout.length(name).removesuffix('u')}; {layout.pack(name, 'h')}"
         out.line(f"if ({layout.valid(name)}) {{ {copy} }} {comment(name)}")
     out.line("const uint32_t added = (uint32_t)(pkt->data - h);  /* modulo 2^32 */")
     out.line("pkt->data = h;")

@@ -167,6 +167,8 @@ class ExprGen(Bounds):
         if self.program.headers[ref.header].metadata:
             return layout.metadata(ref)
         place, bit, width = layout.spot(ref)
+        if layout.is_varbit(ref):
+            return self._varbit(ref, place, bit, limbs(width))
         if width <= 64:
             return fields.load(place, bit, width, slot_bytes(layout.size(ref.header)))
         if width <= 128:
@@ -175,6 +177,13 @@ class ExprGen(Bounds):
         self.out.line(f"uint64_t {name}[{limbs(width)}];")
         self.out.line(f"sw_get_wide({name}, {place}, {bit}, {width});")
         return name
+
+    def _varbit(self, ref: FieldRef, place: str, bit: int, n: int) -> str:
+        name = self.out.fresh()
+        length = self.layout.var_length(ref.header)
+        self.out.line(f"uint64_t {name}[{n}];")
+        self.out.line(f"sw_varbit_get({name}, {n}, {place}, {bit}, {length});")
+        return f"{name}[0]" if n == 1 else f"SW_U128({name}[1], {name}[0])" if n == 2 else name
 
     def _extend(self, code: str, width: int, n: int, low: int, high: int) -> Value:
         if n == 1:

@@ -30,6 +30,9 @@ ALGORITHMS = {
 Piece = tuple[str, int]
 """C expression of a uint64_t without bits beyond its width, and the width (1..64)."""
 
+VarPiece = tuple[str, int, str]
+"""A varbit field: C expression of its header's bytes, bits before it, C expression of its bytes."""
+
 
 def calc_name(program: Program, name: str, where: str) -> str:
     """`where`: the part of the program that calls it, as each has its own place for metadata."""
@@ -58,7 +61,9 @@ def emit_calculation(calc: Calculation, layout: Layout, out: Emitter, where: str
     with out.block(f"PART uint64_t {name}({state}, const struct phv *p, const struct meta *m)"):
         out.line("(void)st; (void)pkt; (void)p; (void)m;")
         headers = _headers(calc, program)
-        if headers:
+        if any(name in layout.varbits for name in headers):
+            _emit_dynamic(calc, layout, out, payload)
+        elif headers:
             with out.block(f"if ({layout.all_valid(headers)})"):
                 _emit_fixed(calc, layout, out, set(headers), payload)
             if len(headers) == 1:
@@ -85,10 +90,10 @@ def _header_of(value: object) -> str | None:
     return value.name if isinstance(value, HeaderRef) else None
 
 
-def _pieces(calc: Calculation, layout: Layout, out: Emitter) -> list[tuple[str | None, Piece]]:
+def _pieces(calc: Calculation, layout: Layout, out: Emitter) -> list[tuple[str | None, Piece | VarPiece]]:
     """(header that must be valid or None, piece) in order."""
     gen = ExprGen(layout, out, place=calc.place)
-    result: list[tuple[str | None, Piece]] = []
+    result: list[tuple[str | None, Piece | VarPiece]] = []
     for item in calc.inputs:
         if item.kind == "payload":
             continue
@@ -102,6 +107,10 @@ def _pieces(calc: Calculation, layout: Layout, out: Emitter) -> list[tuple[str |
         elif isinstance(item.value, FieldRef | Const):
             exprs.append(item.value)
         for expr in exprs:
+            if isinstance(expr, FieldRef) and layout.is_varbit(expr):
+                place, bit, _ = layout.spot(expr)
+                result.append((owner, (place, bit, layout.var_length(expr.header))))
+                continue
             width = layout.program.field_type(expr).width if isinstance(expr, FieldRef) else item.width
             result.extend((owner, piece) for piece in split(expr, width, gen))
     return result
@@ -151,18 +160,22 @@ def _finish(calc: Calculation, words: str, bits: str, payload: bool, out: Emitte
 
 
 def _emit_fixed(calc: Calculation, layout: Layout, out: Emitter, valid: set[str], payload: bool) -> None:
-    chosen = [piece for owner, piece in _pieces(calc, layout, out) if owner is None or owner in valid]
-    words, bits = pack(chosen)
+    pieces = [piece for owner, piece in _pieces(calc, layout, out) if owner is None or owner in valid]
+    words, bits = pack([piece for piece in pieces if len(piece) == 2])
     out.line(f"const uint64_t w[{max(1, len(words))}] = {{{', '.join(words) or '0'}}};")
     _finish(calc, "w", str(bits), payload, out)
 
 
 def _emit_dynamic(calc: Calculation, layout: Layout, out: Emitter, payload: bool) -> None:
     pieces = _pieces(calc, layout, out)
-    total = sum(width for _, (_, width) in pieces)
+    room = sum(
+        8 * layout.varbits[name].room for name in _headers(calc, layout.program) if name in layout.varbits
+    )
+    total = room + sum(piece[1] for _, piece in pieces if len(piece) == 2)
     out.line(f"uint64_t words[{total // 64 + 2}] = {{0}};")
     out.line("struct sw_bits b = {words, 0};")
-    for owner, (code, width) in pieces:
+    for owner, piece in pieces:
         test = f"if ({layout.valid(owner)}) " if owner is not None else ""
-        out.line(f"{test}sw_bits_put(&b, {code}, {width});")
+        put = "sw_bits_put" if len(piece) == 2 else "sw_varbit_hash"
+        out.line(f"{test}{put}(&b, {', '.join(map(str, piece))});")
     _finish(calc, "words", "b.count", payload, out)

@@ -20,6 +20,7 @@ from target.codegen.emitter import Emitter, comment
 from target.codegen.liveness import Fields, Liveness
 from target.codegen.parseplan import ParsePlan
 from target.codegen.usage import EGRESS_RID, EGRESS_STARTS, Usage, header_type
+from target.codegen.varbit import VarField, var_field
 
 _MOVING = {"add_header", "remove_header", "assign_header", "assign_header_stack", "push", "pop"}
 
@@ -56,6 +57,8 @@ class Layout:
         self.stack_of = {h: s.name for s in program.stacks.values() for h in s.headers}
         self.packed = [h.name for h in program.headers.values() if not h.metadata]
         self._bit = {name: i for i, name in enumerate(self.packed)}
+        found = {name: var_field(program.headers[name].type) for name in self.packed}
+        self.varbits: dict[str, VarField] = {name: f for name, f in found.items() if f is not None}
         ops = self.usage.ops
         self.reenters = bool(ops & {"resubmit", "recirculate"})
         self.splits_egress = bool(ops & {"clone_egress_pkt_to_egress", "recirculate"})
@@ -63,7 +66,7 @@ class Layout:
         self.exits = "exit" in ops
         self.clones = bool(ops & {"clone_ingress_pkt_to_egress", "clone_egress_pkt_to_egress"})
         self.clones_ingress = "clone_ingress_pkt_to_egress" in ops
-        self.can_move = bool(ops & _MOVING) or bool(self.plan.irregular)
+        self.can_move = bool(ops & _MOVING) or bool(self.plan.irregular) or bool(self.varbits)
         self._kept_by_packets()
         self.in_phv: Fields = frozenset()
         """Metadata that the function at hand reads and writes in `p`."""
@@ -132,7 +135,7 @@ class Layout:
 
     def valid(self, header: str) -> str:
         """C expression for a header's validity: 0 or 1; metadata is always valid."""
-        if self.program.headers[header].metadata:
+        if self.program.headers[header].metadata or self.program.headers[header].local:
             return "1"
         word, bit = divmod(self._bit[header], 64)
         return f"(m->valid{word} >> {bit} & 1)" if bit else f"(m->valid{word} & 1)"
@@ -141,10 +144,12 @@ class Layout:
         """C condition: all of these headers are valid."""
         words: dict[int, int] = {}
         for name in headers:
+            if self.program.headers[name].local:
+                continue
             word, bit = divmod(self._bit[name], 64)
             words[word] = words.get(word, 0) | 1 << bit
         tests = [f"(m->valid{w} & UINT64_C({bits:#x})) == UINT64_C({bits:#x})" for w, bits in words.items()]
-        return " && ".join(tests)
+        return " && ".join(tests) or "1"
 
     def set_valid(self, header: str) -> str:
         word, mask = self._mask(header, "valid")
@@ -173,7 +178,44 @@ class Layout:
         return f"p->h{self.header_index[header]}"
 
     def size(self, header: str) -> int:
-        return self.program.headers[header].type.width // 8
+        """Bytes, with a varbit field at its largest."""
+        return self.program.headers[header].type.room // 8
+
+    def var_length(self, header: str) -> str:
+        """C lvalue of the bytes that the header's varbit field has."""
+        return f"m->l{self.header_index[header]}"
+
+    def length(self, header: str) -> str:
+        """C expression of the bytes that the header has on the wire."""
+        found = self.varbits.get(header)
+        if found is None:
+            return f"{self.size(header)}u"
+        return f"({found.size}u + {self.var_length(header)})"
+
+    def is_varbit(self, ref: FieldRef) -> bool:
+        found = self.varbits.get(ref.header)
+        return found is not None and found.name == ref.field
+
+    def unpack(self, header: str, source: str, length: str = "") -> str:
+        """Statement that copies a header's bytes from a frame. `length`: C expression of a varbit's bytes."""
+        found = self.varbits.get(header)
+        if found is None:
+            # Whole words: frames have readable slack behind them, headers have room.
+            return f"memcpy({self.place(header)}, {source}, {slot_bytes(self.size(header))});"
+        return (
+            f"sw_varbit_unpack({self.place(header)}, {source}, {found.before}, {found.room}, "
+            f"{length}, {found.size});"
+        )
+
+    def pack(self, header: str, dest: str) -> str:
+        """Statement that copies a header's bytes to a frame."""
+        found = self.varbits.get(header)
+        if found is None:
+            return f"memcpy({dest}, {self.place(header)}, {self.size(header)});"
+        return (
+            f"sw_varbit_pack({dest}, {self.place(header)}, {found.before}, {found.room}, "
+            f"{self.var_length(header)}, {found.size});"
+        )
 
     def offset(self, header: str) -> str:
         """C expression of where in the frame the header was parsed."""
@@ -232,6 +274,7 @@ class Layout:
         if self.can_move:
             names.append("moved")
         names += [f"o{self.header_index[h]}" for h in self.packed if self.has_offset(h)]
+        names += [f"l{self.header_index[h]}" for h in self.varbits]
         return [*names, *(f"s{i}_next" for i in self.stack_index.values())]
 
     # --- the structs
@@ -261,7 +304,7 @@ class Layout:
 
     def _emit_state(self, out: Emitter) -> None:
         for name in self.state():
-            kind = "uint64_t" if name[0] in "vd" else "uint16_t" if name[0] == "o" else "uint8_t"
+            kind = "uint64_t" if name[0] in "vd" else "uint16_t" if name[0] in "ol" else "uint8_t"
             out.line(f"{kind} {name};")
 
     def _declare(self, ref: FieldRef, out: Emitter) -> None:

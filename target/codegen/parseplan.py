@@ -78,7 +78,8 @@ class ParsePlan:
                     self.irregular.add(state.name)
                 last = max(last, *places)
                 size = self.program.headers[names[0]].type.width // 8
-                offsets = None if offsets is None else frozenset(o + size for o in offsets)
+                known = offsets is not None and op.length is None
+                offsets = frozenset(o + size for o in offsets or ()) if known else None
             elif isinstance(op, Advance):
                 self.irregular.add(state.name)
                 offsets = None

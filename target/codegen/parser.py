@@ -7,6 +7,8 @@ from target.bmjson.model import (
     Advance,
     Expr,
     Extract,
+    FieldRef,
+    HeaderType,
     Lookahead,
     ParserOp,
     ParseState,
@@ -19,9 +21,10 @@ from target.codegen.bounds import limbs
 from target.codegen.deparser import checksum_test
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.layout import Layout, slot_bytes
+from target.codegen.layout import Layout
 from target.codegen.primitives import PrimitiveGen
 from target.codegen.usage import walk
+from target.codegen.varbit import var_field
 
 STATE_LIMIT = 4096
 """States that one packet may enter where the parser has a loop."""
@@ -131,7 +134,10 @@ class ParserGen:
         elif isinstance(op, SetField):
             self._lookaheads(op.source)
             self.prims.gen.place = self.gen.place
-            self.prims.store(op.dest, op.source)
+            if isinstance(op.source, FieldRef) and self.layout.is_varbit(op.dest):
+                self.prims.copy_varbit(op.dest, op.source)
+            else:
+                self.prims.store(op.dest, op.source)
         elif isinstance(op, Verify):
             test = self.gen.boolean(op.condition)
             out.line(f"if (!{test}) {{ error = (uint32_t){self.gen.number(op.error, 32)}; goto done; }}")
@@ -155,9 +161,12 @@ class ParserGen:
         out, layout = self.out, self.layout
         if not op.is_stack:
             header = self.program.headers[op.target]
-            self._need(f"{header.type.width // 8}u")
-            self._unpack(op.target)
-            out.line(f"off += {header.type.width // 8};")
+            size = header.type.width // 8
+            length = self._length(op, header.type)
+            if not length:
+                self._need(f"{size}u")
+            self._unpack(op.target, length)
+            out.line(f"off += {size}{f' + {length}' if length else ''};")
             if op.target in layout.stack_of:
                 # Extracting an element by its index moves the cursor past it, as p4c expects of `next`.
                 stack = layout.stack_of[op.target]
@@ -170,22 +179,44 @@ class ParserGen:
         size = stack_.type.width // 8
         error = self._error("StackOutOfBounds")
         out.line(f"if ({cursor} >= {len(stack_.headers)}) {{ error = {error}; goto done; }}")
-        self._need(f"{size}u")
+        length = self._length(op, stack_.type)
+        if not length:
+            self._need(f"{size}u")
         with out.block(f"switch ({cursor})"):
             for i, name in enumerate(stack_.headers):
                 with out.block(f"case {i}:", " break;"):
-                    self._unpack(name)
+                    self._unpack(name, length)
         out.line(f"{cursor}++;")
-        out.line(f"off += {size};")
+        out.line(f"off += {size}{f' + {length}' if length else ''};")
 
-    def _unpack(self, name: str) -> None:
+    def _length(self, op: Extract, header_type: HeaderType) -> str:
+        """Name of a variable with the bytes of the varbit field, "" without one. Checks in BMv2's order."""
+        field = var_field(header_type)
+        if field is None:
+            return ""
+        if op.length is None:
+            raise self.gen.fail(f"{op.target!r} has a varbit field, 'extract' must be 'extract_VL'")
+        self._lookaheads(op.length)
+        bits = self.gen.store(self.gen.exact_u64(op.length), 1)
+        argument = self._error("ParserInvalidArgument")
+        # More than an int holds becomes the largest int, which is no number of bytes either.
+        self.out.line(f"if ({bits} % 8 || {bits} > INT32_MAX) {{ error = {argument}; goto done; }}")
+        length = self.out.fresh("bytes")
+        self.out.line(f"const uint32_t {length} = (uint32_t)({bits} / 8);")
+        self._need(f"{field.size}u + {length}")
+        self.out.line(
+            f"if ({length} > {field.room}u) {{ error = {self._error('HeaderTooShort')}; goto done; }}"
+        )
+        return length
+
+    def _unpack(self, name: str, length: str) -> None:
         """Mark valid, copy the bytes, remember the place."""
         out, layout = self.out, self.layout
         out.line(f"{layout.set_valid(name)} {comment(name)}")
-        size = layout.size(name)
-        if size:
-            # Whole words: frames have readable slack behind them, headers have room.
-            out.line(f"memcpy({layout.place(name)}, d + off, {slot_bytes(size)});")
+        if length:
+            out.line(f"{layout.var_length(name)} = (uint16_t){length};")
+        if layout.size(name):
+            out.line(layout.unpack(name, "d + off", length))
         if layout.has_offset(name):
             out.line(f"{layout.offset(name)} = (uint16_t)off;")
 

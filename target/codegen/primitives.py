@@ -31,6 +31,7 @@ from target.codegen.emitter import Emitter, c_string, c_u64
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
 from target.codegen.layout import Layout, ctype, slot_bytes
+from target.codegen.varbit import refuse_varbit
 
 _ARITHMETIC = {
     "add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<",
@@ -52,6 +53,7 @@ class PrimitiveGen:
         self._table: dict[str, Callable[[Primitive], None]] = {
             "assign": self._assign,
             "modify_field": self._assign,
+            "assign_VL": self._assign_varbit,
             "assign_header": self._assign_header,
             "assign_header_stack": self._assign_stack,
             "add_header": self._add_header,
@@ -119,6 +121,7 @@ class PrimitiveGen:
         if isinstance(dest, FieldRef):
             if dest.field == "$valid$":
                 raise self.gen.fail("a header's validity can't be assigned")
+            refuse_varbit(dest, self.program.headers[dest.header].type, self.gen.place)
             return self.program.field_type(dest).width
         if isinstance(dest, StackField):
             header_type = self.program.stacks[dest.stack].type
@@ -222,12 +225,35 @@ class PrimitiveGen:
             return
         self.store(dest, source)
 
+    def _assign_varbit(self, call: Primitive) -> None:
+        dest, source = (self._expr(a, call) for a in self._args(call, 2))
+        if not isinstance(dest, FieldRef) or not isinstance(source, FieldRef):
+            raise JsonError(f"{call.place}: {call.op!r} needs two fields")
+        self.copy_varbit(dest, source)
+
+    def copy_varbit(self, dest: FieldRef, source: FieldRef) -> None:
+        """The assignment of one varbit field to another: its bytes and their number."""
+        layout = self.layout
+        if not layout.is_varbit(dest) or not layout.is_varbit(source):
+            raise self.gen.fail("a varbit field can be assigned another varbit field only")
+        if dest == source:
+            return
+        (place, to, room), (origin, at, most) = layout.spot(dest), layout.spot(source)
+        if most > room:
+            raise self.gen.fail(f"a varbit field of {room} bits can't hold one of {most} bits")
+        length = layout.var_length(source.header)
+        self.out.line(f"sw_varbit_copy({place}, {to}, {origin}, {at}, {length});")
+        self.out.line(f"{layout.var_length(dest.header)} = {length};")
+        if not self.program.headers[dest.header].local:
+            self.out.line(f"{layout.set_dirty(dest.header)}")
+            self.out.line("m->moved = 1;")
+
     def _copy_bytes(self, dest: FieldRef, source: FieldRef) -> bool:
         """Copy whole bytes from header to header; their order does not matter."""
         layout, program = self.layout, self.program
         if program.headers[dest.header].metadata or program.headers[source.header].metadata:
             return False
-        if "$valid$" in (dest.field, source.field):
+        if "$valid$" in (dest.field, source.field) or layout.is_varbit(dest) or layout.is_varbit(source):
             return False
         (place, to, width), (origin, at, origin_width) = layout.spot(dest), layout.spot(source)
         if origin_width != width or width % 8 or to % 8 or at % 8:
@@ -281,6 +307,8 @@ class PrimitiveGen:
             out.line(layout.set_valid(dest))
             if layout.size(dest):
                 out.line(f"memcpy({layout.place(dest)}, {layout.place(source)}, {layout.size(dest)});")
+            if dest in layout.varbits:
+                out.line(f"{layout.var_length(dest)} = {layout.var_length(source)};")
         out.line(f"else {layout.set_invalid(dest)}")
 
     def _assign_header(self, call: Primitive) -> None:
@@ -315,14 +343,14 @@ class PrimitiveGen:
 
         def body(name: str) -> None:
             header = self.program.headers[name]
-            if header.metadata:
+            if header.metadata or header.local:
                 return
             with self.out.block(f"if (!{self.layout.valid(name)})"):
                 self.out.line(self.layout.set_valid(name))
                 self.out.line("m->moved = 1;")
                 size = self.layout.size(name)
                 self.out.line(f"memset({self.layout.place(name)}, 0, {slot_bytes(size)});")
-                self.out.line(f"pkt->length += {size};")
+                self.out.line(f"pkt->length += {self.layout.length(name)};")
 
         self._each_header(arg, call, body)
 
@@ -331,12 +359,12 @@ class PrimitiveGen:
 
         def body(name: str) -> None:
             header = self.program.headers[name]
-            if header.metadata:
+            if header.metadata or header.local:
                 return
             with self.out.block(f"if ({self.layout.valid(name)})"):
                 self.out.line(self.layout.set_invalid(name))
                 self.out.line("m->moved = 1;")
-                self.out.line(f"pkt->length -= {header.type.width // 8};")
+                self.out.line(f"pkt->length -= {self.layout.length(name)};")
 
         self._each_header(arg, call, body)
 

@@ -58,6 +58,8 @@ def generate(program: Program) -> Generated:
     out = Emitter()
     for line in _HEAD.splitlines():
         out.line(line)
+    if layout.varbits:
+        out.line('#include "sw_varbit.h"')
     out.line()
     layout.emit_structs(out)
     out.line()
@@ -301,6 +303,12 @@ class _Entry:
         layout = self.layout
         place, bit, width = layout.spot(ref)
         origin = "q" + place.removeprefix("p")
+        if layout.is_varbit(ref):
+            length = layout.var_length(ref.header).removeprefix("m->")
+            self.out.line(f"sw_varbit_copy({place}, {bit}, {origin}, {bit}, q->{length});")
+            self.out.line(f"p->{length} = q->{length};")
+            self.out.line("p->moved = 1;")
+            return
         if width > 64:
             n = limbs(width)
             name = self.out.fresh()

@@ -53,7 +53,7 @@ EGRESS_RID = "intrinsic_metadata.egress_rid"
 """Of replicas alone; others keep what ingress left."""
 
 WRITES_FIRST = {
-    "assign", "modify_field", "register_read", "modify_field_with_hash_based_offset",
+    "assign", "modify_field", "assign_VL", "register_read", "modify_field_with_hash_based_offset",
     "modify_field_rng_uniform", "add_to_field", "subtract_from_field", "add", "subtract", "bit_and", "bit_or",
     "bit_xor", "shift_left", "shift_right",
 }  # fmt: skip

@@ -22,6 +22,7 @@ from tests.target.programs import (
     const,
     default_case,
     extract,
+    extract_varbit,
     field,
     op,
     std,
@@ -35,6 +36,8 @@ def program() -> str:
     b.instance("z", "y")
     b.header("l0", [("last", 1), ("label", 23)])
     b.instance("l1", "l0")
+    b.header("var", [("odd", 3), ("data", "*"), ("rest", 13)], max_length=2 + 34)
+    b.instance("other", "var")
     b.header("meta", [("m", 16), ("big", 2048)], metadata=True)
     ids = {h["name"]: h["id"] for h in b.headers}
     b.extra["header_stacks"] = [
@@ -43,8 +46,8 @@ def program() -> str:
     b.extra["field_lists"] = [{"id": 1, "name": "f", "elements": [{"type": "field", "value": ["meta", "m"]}]}]
     b.extra["register_arrays"] = [{"name": "r", "id": 0, "size": 7, "bitwidth": 2048}]
     b.extra["counter_arrays"] = [{"name": "c", "id": 0, "is_direct": False, "size": 9}]
-    inputs = [{"type": "field", "value": ["y", "b"]}, {"type": "field", "value": ["x", "w"]},
-              {"type": "field", "value": ["z", "d"]}]  # fmt: skip
+    read = [("y", "b"), ("x", "w"), ("z", "d"), ("var", "data"), ("other", "rest")]
+    inputs = [field(*names) for names in read]
     b.extra["calculations"] = [
         {"name": "h", "id": 0, "algo": "crc32", "input": inputs},
         {"name": "k", "id": 1, "algo": "csum16", "input": [*inputs, {"type": "payload"}]},
@@ -54,7 +57,8 @@ def program() -> str:
          "if_cond": None, "update": True, "verify": False}
     ]  # fmt: skip
     kind = [field("x", "kind")]
-    cases = [case("0x01", "y"), case("0x02", "labels"), case("0x80", "skip", "0xc0"), default_case(None)]
+    cases = [case("0x01", "y"), case("0x02", "labels"), case("0x03", "var"), case("0x80", "skip", "0xc0")]
+    cases.append(default_case(None))
     b.state("start", [extract("x")], kind, *cases)
     b.state("y", [extract("y")], [{"type": "lookahead", "value": [5, 70]}],
             case("0x" + "00" * 9, None), default_case("z"))  # fmt: skip
@@ -62,6 +66,8 @@ def program() -> str:
     b.state("labels", [extract("l", True)], [{"type": "stack_field", "value": ["l", "last"]}],
             case("0x00", "labels"), default_case(None))  # fmt: skip
     amount = op("<<", field("x", "n"), const(3))
+    second = op("<<", op("&", field("x", "v"), const(63)), const(3))
+    b.state("var", [extract_varbit("var", amount), extract_varbit("other", second)])
     b.state("skip", [{"op": "advance", "parameters": [{"type": "expression", "value": amount}]}])
     calc = {"type": "calculation", "value": "h"}
     register = {"type": "register_array", "value": "r"}
@@ -80,6 +86,11 @@ def program() -> str:
             call("_jump_if_zero", op("&", field("x", "v"), const(8)), const(10)),
             assign(std("mcast_grp"), const(1)),
             assign(std("priority"), op("&", field("x", "v"), const(3))),
+            call("_jump_if_zero", op("&", field("x", "v"), const(128)), const(14)),
+            call("assign_VL", field("other", "data"), field("var", "data")),
+            assign(field("var", "rest"), field("other", "data")),
+            call("_jump_if_zero", op("&", field("x", "v"), const(256)), const(16)),
+            call("assign_header", {"type": "header", "value": "var"}, {"type": "header", "value": "other"}),
         ],
     )
     b.run(
@@ -121,7 +132,9 @@ def fuzz(text: str, rounds: int, seed: int = 1) -> None:
                 [1, 2, 17, 35, 36, 37, 50, 60, 64, 100, 200, 1500, 2047, 2048, 2049, 9000, 10240]
             )
             frame = bytearray(rng.randbytes(min(size, 300)).ljust(size, b"\xee"))
-            frame[0] = rng.choice([0, 1, 2, 0x80, 0xBF, frame[0]])
+            frame[0] = rng.choice([0, 1, 2, 3, 0x80, 0xBF, frame[0]])
+            if size > 1:
+                frame[1] = rng.choice([0, 5, 33, 34, 35, frame[1]])
             try:
                 # Every other frame is only carried in part.
                 carried = size if i % 2 else rng.choice([0, 1, 16, 40, 95, 96, 97, 255, 300, size])

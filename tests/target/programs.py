@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 Json = dict[str, Any]
-Field = tuple[str, int] | tuple[str, int, bool]
+Field = tuple[str, int | str] | tuple[str, int, bool]
 
 STANDARD = [
     ("ingress_port", 9), ("egress_spec", 9), ("egress_port", 9), ("instance_type", 32), ("packet_length", 32),
@@ -73,9 +73,16 @@ class Builder:
         self.extra: Json = {}
         self.header("standard_metadata", STANDARD, metadata=True)
 
-    def header(self, name: str, fields: Sequence[Field], metadata: bool = False) -> None:
-        rows = [[f[0], f[1], f[2] if len(f) == 3 else False] for f in fields]
+    def header(
+        self, name: str, fields: Sequence[Field], metadata: bool = False, max_length: int | None = None
+    ) -> None:
+        """A field of width "*" is a varbit; `max_length`: bytes of its header at most."""
+        rows: list[list[Any]] = [
+            [f[0], f[1]] if f[1] == "*" else [f[0], f[1], f[2] if len(f) == 3 else False] for f in fields
+        ]
         self.types.append({"name": f"{name}_t", "id": len(self.types), "fields": rows})
+        if max_length is not None:
+            self.types[-1]["max_length"] = max_length
         # simple_switch wants ids that count from 0.
         self.headers.append(
             {
@@ -220,6 +227,16 @@ class Builder:
 def extract(name: str, stack: bool = False) -> Json:
     kind = "stack" if stack else "regular"
     return {"op": "extract", "parameters": [{"type": kind, "value": name}]}
+
+
+def extract_varbit(name: str, bits: Json, stack: bool = False) -> Json:
+    kind = "stack" if stack else "regular"
+    return {"op": "extract_VL", "parameters": [{"type": kind, "value": name}, wrap(bits)]}
+
+
+def wrap(value: Json) -> Json:
+    """As the length of a varbit stands in a JSON: always an expression."""
+    return {"type": "expression", "value": value}
 
 
 def default_case(target: str | None) -> Json:

@@ -53,6 +53,7 @@ def run(tmp_path: Path, *arguments: str) -> None:
         pytest.param("test_v1model.py", marks=pytest.mark.slow),
         "test_queues.py",
         "test_tables.py",
+        "test_varbit.py",
         "test_virtual_links.py",
         "test_virtual_endpoints.py",
         "test_virtual_frames.py",
