@@ -37,11 +37,53 @@ class DeviceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """What an entry of an indirect table leads to: a member of its action profile."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Or a group of members, of which a hash picks one for each packet."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedAction:
+    """`watch_port`: the action is left out while this port is down; None: never."""
+
+    action: str
+    args: tuple[int, ...]
+    weight: int = 1
+    watch_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    """Or actions of its own ("one shot"), as if they were members of a group that nobody else uses."""
+
+    actions: tuple[WeightedAction, ...]
+
+
+Target: TypeAlias = Member | Group | ActionSet
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    member: int
+    weight: int = 1
+    watch_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableEntry:
     """One entry. The key has one `FieldMatch` per key field, in the JSON's order.
 
     `priority`: larger wins, as in P4Runtime; 0 where the table has no ternary, range or optional field.
     `const`: set by the device on entries that the program itself declares; ignored on input.
+    `target`: in place of `action` ("") and `args` where the table has an action profile.
     """
 
     key: tuple[FieldMatch, ...]
@@ -49,6 +91,7 @@ class TableEntry:
     args: tuple[int, ...]
     priority: int = 0
     const: bool = False
+    target: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +164,25 @@ class DeviceApi(Protocol):
 
     def table_set_default(self, table: str, action: str | None, args: tuple[int, ...] = ()) -> None:
         """Set the default action; None: back to the program's own default."""
+
+    # --- action profiles: ids are the caller's, from 1 on; members and groups have separate ones
+    def profile_members(self, profile: str) -> dict[int, tuple[str, tuple[int, ...]]]:
+        """(action, arguments) by id, without those of action sets."""
+
+    def profile_groups(self, profile: str) -> dict[int, tuple[GroupMember, ...]]: ...
+    def profile_member_insert(
+        self, profile: str, member: int, action: str, args: tuple[int, ...]
+    ) -> None: ...
+    def profile_member_modify(
+        self, profile: str, member: int, action: str, args: tuple[int, ...]
+    ) -> None: ...
+    def profile_member_delete(self, profile: str, member: int) -> None:
+        """FAILED_PRECONDITION while a group or an entry has it."""
+
+    def profile_group_insert(self, profile: str, group: int, members: Sequence[GroupMember]) -> None: ...
+    def profile_group_modify(self, profile: str, group: int, members: Sequence[GroupMember]) -> None: ...
+    def profile_group_delete(self, profile: str, group: int) -> None:
+        """FAILED_PRECONDITION while an entry has it."""
 
     # --- counters and registers
     def direct_counter_read(

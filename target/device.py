@@ -11,6 +11,7 @@ from target import build, native
 from target.api import DeviceError, FieldMatch, PortCounters, TableEntry
 from target.parse_reach import parse_reach
 from target.pipeline import Pipeline, check, compile_pipeline
+from target.resources import Resources
 
 if TYPE_CHECKING:
     from target.engine import Engine
@@ -19,7 +20,7 @@ FRAME_LIMIT = 65536
 """Bytes of a buffer that holds any frame."""
 
 
-class Device:
+class Device(Resources):
     """One device. Implements `target.api.DeviceApi`, and adds ports and the in-memory port's frames."""
 
     def __init__(

@@ -13,6 +13,7 @@ from target import build
 
 NO_PORT = 2**32 - 1
 NO_ACTION = 2**32 - 1
+TO_MEMBER, TO_GROUP = 2**32 - 2, 2**32 - 3
 MAX_QUEUES = 8
 
 OK = 0

@@ -13,6 +13,8 @@ from target.bmjson import Program, load
 from target.bmjson.model import Counter, Register
 from target.codegen import Generated, generate
 from target.codegen.arrays import register_bytes
+from target.profile_places import native_profile
+from target.profiles import ProfileControl
 from target.tables import TableControl
 
 if TYPE_CHECKING:
@@ -60,8 +62,20 @@ class Pipeline:
         self.program = program
         self._counters = generated.counters
         self._registers = generated.registers
+        self._profiles = {
+            name: native_profile(engine, handle, program, number, generated.profiles[name])
+            for number, name in enumerate(program.profiles)
+        }
         self._tables = {
-            name: TableControl(engine, handle, table, program, generated.tables[name])
+            name: TableControl(
+                engine,
+                handle,
+                table,
+                program,
+                generated.tables[name],
+                None if table.profile is None else self._profiles[table.profile],
+                {} if table.profile is None else generated.profiles[table.profile],
+            )
             for name, table in program.tables.items()
         }
 
@@ -69,6 +83,12 @@ class Pipeline:
         found = self._tables.get(name)
         if found is None:
             raise DeviceError("NOT_FOUND", f"there is no table {name!r}")
+        return found
+
+    def profile(self, name: str) -> ProfileControl:
+        found = self._profiles.get(name)
+        if found is None:
+            raise DeviceError("NOT_FOUND", f"there is no action profile {name!r}")
         return found
 
     # --- counters

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +13,7 @@ from target.bmjson import JsonError, Program
 from target.bmjson.model import Action, KeyField, Table
 from target.codegen.bounds import limbs
 from target.codegen.control import KeyPart, TableLayout, arg_words
+from target.profiles import Held, ProfileControl, check_arguments
 
 if TYPE_CHECKING:
     from target.engine import Engine
@@ -29,12 +31,23 @@ class TableControl:
     """Entries of one table of a loaded program."""
 
     def __init__(
-        self, engine: Engine, pipeline: Any, table: Table, program: Program, layout: TableLayout
+        self,
+        engine: Engine,
+        pipeline: Any,
+        table: Table,
+        program: Program,
+        layout: TableLayout,
+        profile: ProfileControl | None = None,
+        numbers: Mapping[str, int] | None = None,
     ) -> None:
+        """`numbers`: of the actions within the profile."""
         self._engine = engine
         self._ffi, self._lib, self._pipeline = engine.ffi, engine.lib, pipeline
         self.table = table
         self.layout = layout
+        self.profile = profile
+        self._numbers = numbers or {}
+        self._held: dict[_Identity, Held] = {}
         self._actions = {program.actions[i].name: program.actions[i] for i in table.action_ids}
         if table.default is not None:
             self._actions.setdefault(
@@ -60,13 +73,7 @@ class TableControl:
         action = self._actions.get(name)
         if action is None:
             raise _invalid(f"{name!r} is not an action of table {self.table.name!r}")
-        if len(args) != len(action.params):
-            raise _invalid(f"action {name!r} takes {len(action.params)} arguments, got {len(args)}")
-        for value, param in zip(args, action.params, strict=True):
-            if value < 0 or value >> param.width:
-                raise _invalid(
-                    f"argument {param.name!r} of {name!r}: {value} does not fit {param.width} bits"
-                )
+        check_arguments(action, args)
         return action
 
     def _check_field(self, match: FieldMatch, field: KeyField) -> tuple[int, int, FieldMatch]:
@@ -144,9 +151,32 @@ class TableControl:
         )
         return (tuple(canonical), priority), packed
 
-    def _args(self, action: Action, args: tuple[int, ...]) -> tuple[Any, int]:
+    def _call(self, action: Action, args: tuple[int, ...]) -> tuple[int, Any, int]:
+        """(action, arguments, their words) for the C interface."""
         words = arg_words(action.params, args)
-        return (self._ffi.new("uint64_t[]", words) if words else self._ffi.NULL), len(words)
+        number = action.id if self.profile is None else self._numbers[action.name]
+        return number, (self._ffi.new("uint64_t[]", words) if words else self._ffi.NULL), len(words)
+
+    def _hold(self, entry: TableEntry) -> Held | None:
+        """Take hold of what an indirect table's entry leads to."""
+        name = self.table.name
+        if self.profile is None:
+            if entry.target is not None:
+                raise _invalid(f"table {name!r} is direct: give an action, not a member, group or action set")
+            return None
+        if entry.target is None:
+            raise _invalid(f"table {name!r} is indirect: give a member, a group or an action set")
+        return self.profile.hold(entry.target)
+
+    def _release(self, held: Held | None) -> None:
+        if held is not None and self.profile is not None:
+            self.profile.release(held)
+
+    def _leads_to(self, entry: TableEntry, held: Held | None) -> tuple[int, Any, int]:
+        if held is None:
+            return self._call(self._check_action(entry.action, entry.args), entry.args)
+        kind = native.TO_GROUP if held.group else native.TO_MEMBER
+        return kind, self._ffi.new("uint64_t[]", [held.handle]), 1
 
     def _check(self, status: int) -> None:
         from target.pipeline import check
@@ -166,31 +196,50 @@ class TableControl:
         self._insert(entry, False)
 
     def _insert(self, entry: TableEntry, const: bool) -> None:
-        action = self._check_action(entry.action, entry.args)
+        if self.profile is None:
+            self._check_action(entry.action, entry.args)
         identity, packed = self._pack(entry.key, entry.priority)
         if identity in self._entries:
             raise DeviceError("ALREADY_EXISTS", f"table {self.table.name!r} has this entry already")
-        status = self._lib.sw_table_insert(
-            self._pipeline, self.layout.index, *packed, action.id, *self._args(action, entry.args)
-        )
-        self._check(status)
-        self._entries[identity] = replace(entry, key=identity[0], const=const)
+        held = self._hold(entry)
+        try:
+            status = self._lib.sw_table_insert(
+                self._pipeline, self.layout.index, *packed, *self._leads_to(entry, held)
+            )
+            self._check(status)
+        except DeviceError:
+            self._release(held)
+            raise
+        self._remember(identity, replace(entry, key=identity[0], const=const), held)
+
+    def _remember(self, identity: _Identity, entry: TableEntry, held: Held | None) -> None:
+        self._entries[identity] = entry
+        if held is not None:
+            self._held[identity] = held
 
     def modify(self, entry: TableEntry) -> None:
         self._mutable()
-        action = self._check_action(entry.action, entry.args)
+        if self.profile is None:
+            self._check_action(entry.action, entry.args)
         identity, packed = self._find(entry.key, entry.priority)
-        status = self._lib.sw_table_modify(
-            self._pipeline, self.layout.index, *packed, action.id, *self._args(action, entry.args)
-        )
-        self._check(status)
-        self._entries[identity] = replace(entry, key=identity[0], const=False)
+        held = self._hold(entry)
+        try:
+            status = self._lib.sw_table_modify(
+                self._pipeline, self.layout.index, *packed, *self._leads_to(entry, held)
+            )
+            self._check(status)
+        except DeviceError:
+            self._release(held)
+            raise
+        self._release(self._held.pop(identity, None))
+        self._remember(identity, replace(entry, key=identity[0], const=False), held)
 
     def delete(self, key: tuple[FieldMatch, ...], priority: int) -> None:
         self._mutable()
         identity, packed = self._find(key, priority)
         self._check(self._lib.sw_table_delete(self._pipeline, self.layout.index, *packed))
         del self._entries[identity]
+        self._release(self._held.pop(identity, None))
 
     def _find(
         self, key: tuple[FieldMatch, ...], priority: int
@@ -233,12 +282,10 @@ class TableControl:
             raise
 
     def _install_default(self) -> None:
-        action_id, args, count = native.NO_ACTION, self._ffi.NULL, 0
+        call: tuple[int, Any, int] = (native.NO_ACTION, self._ffi.NULL, 0)
         if self._default is not None:
-            action = self._actions[self._default[0]]
-            action_id = action.id
-            args, count = self._args(action, self._default[1])
-        status = self._lib.sw_table_set_default(self._pipeline, self.layout.index, action_id, args, count)
+            call = self._call(self._actions[self._default[0]], self._default[1])
+        status = self._lib.sw_table_set_default(self._pipeline, self.layout.index, *call)
         self._check(status)
 
     def _install_const_entries(self) -> None:

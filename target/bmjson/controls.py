@@ -17,6 +17,7 @@ from target.bmjson.model import (
     Table,
 )
 from target.bmjson.node import Node
+from target.bmjson.profiles import check_shared, read_profile, table_profile
 
 _TABLE_OPTIONAL = (
     "source_info action_ids base_default_next default_entry entries direct_meters with_counters "
@@ -26,15 +27,22 @@ _TABLE_OPTIONAL = (
 
 def read_pipeline(item: Node, program: Program, exprs: ExprReader) -> Pipeline:
     item.keys("name id init_table tables conditionals", "source_info action_profiles action_calls")
-    for profile in item.get("action_profiles", []).elements():
-        profile.fail("action profiles are not supported by this target yet")
     profiles: dict[str, ActionProfile] = {}
+    for node in item.get("action_profiles", []).elements():
+        profile = read_profile(node, program, exprs)
+        if profile.name in profiles:
+            node.fail(f"the name {profile.name!r} is already taken")
+        profiles[profile.name] = profile
+    shared: dict[str, dict[str, Action]] = {name: {} for name in profiles}
     tables: dict[str, Table] = {}
     conditionals: dict[str, Conditional] = {}
     calls: dict[str, ActionCall] = {}
     for node in item["tables"].elements():
         name = _node_name(node, tables, conditionals, calls)
-        tables[name] = _table(node, program, exprs)
+        tables[name] = table = _table(node, program, exprs, profiles)
+        if table.profile is not None:
+            actions = [program.actions[i] for i in table.action_ids]
+            check_shared(node, actions, shared[table.profile])
     for node in item["conditionals"].elements():
         node.keys("name id expression", "source_info true_next false_next")
         name = _node_name(node, tables, conditionals, calls)
@@ -72,13 +80,17 @@ def _action(node: Node, program: Program) -> Action:
     return program.actions[node.integer()]
 
 
-def _table(node: Node, program: Program, exprs: ExprReader) -> Table:
+def _table(
+    node: Node, program: Program, exprs: ExprReader, profiles: dict[str, ActionProfile]
+) -> Table:
     node.keys("name id key match_type type actions next_tables", _TABLE_OPTIONAL)
     match = node["match_type"].string()
     if match not in ("exact", "lpm", "ternary", "range"):
         node["match_type"].fail(f"match type {match!r} is not supported")
-    if node["type"].string() != "simple":
-        node["type"].fail(f"table type {node['type'].string()!r} is not supported by this target yet")
+    kind = node["type"].string()
+    if kind not in ("simple", "indirect", "indirect_ws"):
+        node["type"].fail(f"table type {kind!r} is not supported")
+    profile = table_profile(node, kind, profiles)
     if node.has("direct_meters"):
         node["direct_meters"].fail("direct meters are not supported by this target yet")
     if node.has("default_action"):
@@ -104,8 +116,8 @@ def _table(node: Node, program: Program, exprs: ExprReader) -> Table:
         name=node["name"].string(),
         key=key,
         match=match,
-        kind="simple",
-        profile=None,
+        kind=kind,
+        profile=profile,
         size=node.get("max_size", 1024).integer(0, 2**31),
         counters=node.get("with_counters", False).boolean(),
         timeout=timeout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from target.bmjson.calculations import MAX_WIDTH, calc_input
 from target.bmjson.controls import read_pipeline
 from target.bmjson.exprs import ExprReader
 from target.bmjson.model import (
@@ -28,9 +29,6 @@ from target.bmjson.model import (
 )
 from target.bmjson.node import Node, parse
 from target.bmjson.parsers import read_parser
-
-MAX_WIDTH = 2048
-"""Widest field, in bits (the limit of p4c-bm2-ss)."""
 
 MAX_VARBIT = 8 * 2048
 """Widest field of variable length, in bits."""
@@ -218,7 +216,7 @@ def _externs(root: Node, program: Program, exprs: ExprReader) -> None:
     for item in root.get("calculations", []).elements():
         item.keys("name id algo input", "source_info")
         name = _new_name(item, program.calculations)
-        inputs = tuple(_calc_input(entry, program, exprs) for entry in item["input"].elements())
+        inputs = tuple(calc_input(entry, program, exprs) for entry in item["input"].elements())
         program.calculations[name] = Calculation(name, item["algo"].string(), inputs, item.path)
     for key, lists in (("field_lists", program.field_lists), ("learn_lists", program.learn_lists)):
         for item in root.get(key, []).elements():
@@ -232,24 +230,6 @@ def _externs(root: Node, program: Program, exprs: ExprReader) -> None:
             if number in lists:
                 item["id"].fail(f"the id {number} is already taken")
             lists[number] = FieldList(number, item["name"].string(), tuple(fields))
-
-
-def _calc_input(entry: Node, program: Program, exprs: ExprReader) -> CalcInput:
-    kind = entry["type"].string()
-    if kind == "payload":
-        entry.keys("type", "value")
-        return CalcInput("payload", None, 0)
-    entry.keys("type value", "bitwidth")
-    if kind == "field":
-        ref = exprs.field(entry["value"])
-        return CalcInput("field", ref, program.field_type(ref).width)
-    if kind == "hexstr":
-        width = entry["bitwidth"].integer(1, MAX_WIDTH)
-        return CalcInput("hexstr", exprs.expr(entry), width)
-    if kind == "header":
-        name = exprs.header(entry["value"])
-        return CalcInput("header", HeaderRef(name), program.headers[name].type.width)
-    entry["type"].fail(f"{kind!r} is not supported as a calculation's input")
 
 
 def _actions(root: Node, program: Program, exprs: ExprReader) -> None:

@@ -301,16 +301,11 @@ class ActionCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
-    algo: str
-    inputs: tuple[Expr, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ActionProfile:
     name: str
     size: int
-    selector: Selector | None
+    calculation: str | None
+    """The hash that a selector picks members by; None: no selector, no groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +404,10 @@ class Program:
     @property
     def tables(self) -> dict[str, Table]:
         return {**self.ingress.tables, **self.egress.tables}
+
+    @property
+    def profiles(self) -> dict[str, ActionProfile]:
+        return {**self.ingress.profiles, **self.egress.profiles}
 
     def standard(self, name: str) -> FieldRef | None:
         """The field that the target knows as `name` ("intrinsic_metadata.mcast_grp"), by alias or as is."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Table
+from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Program, Table
 from target.bmjson.node import JsonError
 from target.codegen.actions import action_name, may_exit
 from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
 from target.codegen.layout import Layout
+from target.codegen.profiles import INDIRECT, all_actions, emit_choice
 from target.codegen.order import node_order
 
 DIRECT_BITS = 12
@@ -40,9 +41,13 @@ class TableLayout:
     ranges: tuple[KeyPart, ...]
     direct_bits: int
     """Width of a key that is an index of an array of entries, or 0."""
+    features: int = 0
+    """enum sw_feature"""
+    profile: int = 0
+    """Of an indirect table: the number of its action profile."""
 
 
-def table_layout(table: Table, index: int) -> TableLayout:
+def table_layout(table: Table, index: int, program: Program) -> TableLayout:
     """Pack the key's fields into 64-bit words: small ones share a word, wide ones have their own."""
     parts: list[KeyPart] = []
     word, used = 0, 0
@@ -66,7 +71,9 @@ def table_layout(table: Table, index: int) -> TableLayout:
     match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
     width = sum(f.width for f in table.key)
     direct = width if match == 0 and 0 < width <= DIRECT_BITS else 0
-    return TableLayout(index, tuple(parts), words, match, ranges, direct)
+    features = INDIRECT if table.profile is not None else 0
+    profile = list(program.profiles).index(table.profile) if table.profile is not None else 0
+    return TableLayout(index, tuple(parts), words, match, ranges, direct, features, profile)
 
 
 def is_fixed(table: Table) -> bool:
@@ -77,6 +84,7 @@ def is_fixed(table: Table) -> bool:
         and table.default_const
         and table.default_args_const
         and not table.counters
+        and table.profile is None
     )
 
 
@@ -85,8 +93,7 @@ def table_actions(table: Table) -> list[int]:
     if is_fixed(table):
         assert table.default is not None
         return [table.default[0]]
-    default = [table.default[0]] if table.default is not None else []
-    return list(dict.fromkeys([*table.action_ids, *default]))
+    return all_actions(table)
 
 
 class ControlGen:
@@ -105,7 +112,7 @@ class ControlGen:
         state = "struct sw_state *st, struct sw_packet *pkt, struct phv *p, struct meta *m"
         with out.block(f"PART void run_{pipeline.name}({state})"):
             out.line("(void)st; (void)pkt; (void)p; (void)m;")
-            out.line(self._goto(pipeline.init))
+            out.line(self.goto(pipeline.init))
             for name in order:
                 out.label(self.names[name])
                 with out.block():
@@ -115,14 +122,14 @@ class ControlGen:
                         cond = pipeline.conditionals[name]
                         out.line(comment(f"{cond.name} {cond.source}"))
                         gen = ExprGen(self.layout, out, place=f"conditional {name!r}")
-                        out.line(f"if ({gen.boolean(cond.condition)}) {self._goto(cond.true_next)}")
-                        out.line(self._goto(cond.false_next))
+                        out.line(f"if ({gen.boolean(cond.condition)}) {self.goto(cond.true_next)}")
+                        out.line(self.goto(cond.false_next))
                     else:
                         call = pipeline.action_calls[name]
                         self._call(call.action_id, "NULL", call.next)
         out.line()
 
-    def _goto(self, target: str | None) -> str:
+    def goto(self, target: str | None) -> str:
         return "return;" if target is None else f"goto {self.names[target]};"
 
     def _call(self, action_id: int, args: str, target: str | None) -> None:
@@ -131,7 +138,7 @@ class ControlGen:
             self.out.line(f"{action_name(action, self.where)}(st, pkt, p, m, {args});")
         if may_exit(action):
             self.out.line("if (pkt->exit) return;")
-        self.out.line(self._goto(target))
+        self.out.line(self.goto(target))
 
     def _args(self, action_id: int, values: tuple[int, ...]) -> str:
         """Constant arguments as an array; its name, or NULL."""
@@ -163,17 +170,20 @@ class ControlGen:
             out.line("e->packets++; e->bytes += pkt->ingress_len;")
         after = None
         if table.hit_miss:
-            hit, miss = (self._goto(target) for target in table.hit_miss)
+            hit, miss = (self.goto(target) for target in table.hit_miss)
             after = hit if hit == miss else f"if (hit) {hit} else {miss}"
+        if table.profile is not None:
+            emit_choice(self, table, info, after)
+            return
         actions = table_actions(table)
         if len(actions) == 1 and table.default is not None:
-            self._run(table, actions[0], info, after)
+            self.run(table, actions[0], f"e->key + {info.words}", after)
             return
         with out.block("switch (e->action)"):
             for action_id in actions:
                 with out.block(f"case {action_id}:"):
-                    self._run(table, action_id, info, after)
-            out.line(f"default: {after or self._goto(table.default_next)}")
+                    self.run(table, action_id, f"e->key + {info.words}", after)
+            out.line(f"default: {after or self.goto(table.default_next)}")
 
     def _find(self, table: Table, info: TableLayout) -> str:
         """The entry `e`, or what a miss leaves: NULL or the default. Returns the condition of a hit."""
@@ -193,14 +203,14 @@ class ControlGen:
             out.line(f"struct sw_entry *e = sw_find_{how}(t, k, {info.words});")
         return "e != NULL"
 
-    def _run(self, table: Table, action_id: int, info: TableLayout, after: str | None) -> None:
-        """The action of entry `e`, and where it leads."""
+    def run(self, table: Table, action_id: int, args: str, after: str | None) -> None:
+        """An action of a table with its arguments, and where it leads."""
         action = self.program.actions[action_id]
         if action.primitives:
-            self.out.line(f"{action_name(action, self.where)}(st, pkt, p, m, e->key + {info.words});")
+            self.out.line(f"{action_name(action, self.where)}(st, pkt, p, m, {args});")
         if may_exit(action):
             self.out.line("if (pkt->exit) return;")
-        self.out.line(after or self._goto(table.next.get(action_id, table.default_next)))
+        self.out.line(after or self.goto(table.next.get(action_id, table.default_next)))
 
     def _key(self, table: Table, info: TableLayout) -> None:
         """`const uint64_t k[]`."""

@@ -174,7 +174,7 @@ class Liveness:
         table = pipeline.tables[name]
         # A table without a default action may run none.
         live: Fields = frozenset().union(*(before[t] for t in edges(pipeline, name)))
-        if table.default is not None:
+        if table.default is not None and table.profile is None:  # an empty group runs no action
             live = frozenset()
         ids = {*table.action_ids, *([table.default[0]] if table.default is not None else [])}
         for action_id in ids:
@@ -186,4 +186,7 @@ class Liveness:
             live |= self._action(action, after, end)
         for key in table.key:
             live |= self._reads(key.target)
+        calculation = None if table.profile is None else self.program.profiles[table.profile].calculation
+        if calculation is not None:
+            live |= self._refs(inputs(self.program, self.program.calculations[calculation]))
         return live

@@ -19,11 +19,13 @@ from target.codegen.hashing import check_calculation, emit_calculation
 from target.codegen.layout import Layout, ctype, slot_bytes
 from target.codegen.liveness import Fields
 from target.codegen.parser import emit_parser
+from target.codegen.profiles import argument_words, profile_actions
 from target.codegen.usage import EGRESS_RID, EGRESS_STARTS, walk
 
 _HEAD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generated from a BMv2 JSON. Names of the JSON occur in comments and strings only. */
+#include "sw_extra.h"
 #include "sw_hash.h"
 #include "sw_payload.h"
 #include "sw_program.h"
@@ -44,6 +46,8 @@ class Generated:
     tables: dict[str, TableLayout]
     registers: dict[str, int]
     counters: dict[str, int]
+    profiles: dict[str, dict[str, int]]
+    """Numbers of the actions of each action profile, by name."""
 
 
 def generate(program: Program) -> Generated:
@@ -54,7 +58,7 @@ def generate(program: Program) -> Generated:
     tables: dict[str, TableLayout] = {}
     for name, table in program.tables.items():
         index = -1 if is_fixed(table) else sum(t.index >= 0 for t in tables.values())
-        tables[name] = table_layout(table, index)
+        tables[name] = table_layout(table, index, program)
     out = Emitter()
     for line in _HEAD.splitlines():
         out.line(line)
@@ -82,7 +86,9 @@ def generate(program: Program) -> Generated:
     _Entry(layout, egress, out).emit()
     counters = {c.name: i for i, c in enumerate(program.counters.values()) if c.direct_table is None}
     _emit_descriptor(program, tables, layout, out)
-    return Generated(out.text(), tables, {r: i for i, r in enumerate(program.registers)}, counters)
+    profiles = {name: profile_actions(program, name) for name in program.profiles}
+    registers = {r: i for i, r in enumerate(program.registers)}
+    return Generated(out.text(), tables, registers, counters, profiles)
 
 
 def _calculations(program: Program) -> dict[str, list[str]]:
@@ -102,6 +108,10 @@ def _calculations(program: Program) -> dict[str, list[str]]:
     for pipeline in (program.ingress, program.egress):
         for action in _used_actions(program, pipeline):
             calls(pipeline.name, action.primitives)
+        for table in pipeline.tables.values():
+            calculation = program.profiles[table.profile].calculation if table.profile is not None else None
+            if calculation is not None:
+                add(pipeline.name, calculation)
     for state in program.parser.states.values():
         calls("parser", (op for op in state.ops if isinstance(op, Primitive)))
     calls("deparser", program.deparser_primitives)
@@ -144,8 +154,9 @@ def _emit_table_info(tables: dict[str, TableLayout], out: Emitter) -> None:
     with out.block("static const struct sw_table_info table_info[] =", ";"):
         for t in keyed:
             ranges = f"ranges_{t.index}" if t.ranges else "NULL"
-            out.line(f"{{{t.words}, {t.match}, {len(t.ranges)}, {ranges}, {t.direct_bits}}},")
-        out.line("{0, 0, 0, NULL, 0},")
+            more = f"{t.direct_bits}, {t.features}, {t.profile}"
+            out.line(f"{{{t.words}, {t.match}, {len(t.ranges)}, {ranges}, {more}}},")
+        out.line("{0, 0, 0, NULL, 0, 0, 0},")
     out.line()
 
 
@@ -377,6 +388,7 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
     numbers("register_offsets", register_offsets(program), 64)
     numbers("counter_sizes", [*(c.size for c in counters), 0])
     numbers("counter_offsets", counter_offsets(program))
+    numbers("profile_words", [*(argument_words(program, name) for name in program.profiles), 0])
     out.line()
     with out.block('__attribute__((visibility("default"))) const struct sw_program sw_program =', ";"):
         out.line(".abi = SW_ABI,")
@@ -385,12 +397,14 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
         out.line(f".table_count = {sum(t.index >= 0 for t in tables.values())},")
         out.line(f".register_count = {len(registers)},")
         out.line(f".counter_count = {len(counters)},")
+        out.line(f".profile_count = {len(program.profiles)},")
         out.line(".tables = table_info,")
         out.line(".register_sizes = register_sizes,")
         out.line(".register_bytes = register_bytes,")
         out.line(".register_offsets = register_offsets,")
         out.line(".counter_sizes = counter_sizes,")
         out.line(".counter_offsets = counter_offsets,")
+        out.line(".profile_words = profile_words,")
         out.line(".receive = on_receive,")
         out.line(f".reenter = {'on_reenter' if layout.reenters else 'NULL'},")
         out.line(f".parse = {'on_parse' if layout.clones_ingress else 'NULL'},")

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "include/sw_engine.h"
+#include "sw_extra.h"
 #include "sw_program.h"
 
 #define SW_PUBLIC __attribute__((visibility("default")))
@@ -110,6 +111,8 @@ struct sw_pipeline {
     struct sw_state state;
     struct sw_table *tables;
     uint64_t *orders;         /* next entry order, by table */
+    struct sw_profile *profiles;
+    bool watches;             /* some group watches ports */
     struct sw_pool *pool;
     bool active;
     struct sw_pipeline *next; /* of the device */
@@ -117,7 +120,20 @@ struct sw_pipeline {
 
 void sw_pipeline_free(struct sw_pipeline *pipeline);
 int sw_table_init(struct sw_table *table, const struct sw_table_info *info);
-void sw_table_clear(struct sw_table *table);
+void sw_table_clear(struct sw_table *table, const struct sw_table_info *info);
+/* Point an entry of an indirect table at the member or group that it names. SW_E_NOT_FOUND if that is not there. */
+int sw_entry_point(struct sw_pipeline *pipeline, const struct sw_table_info *info, struct sw_entry *entry);
+
+/* Members and groups of one action profile, by number. */
+struct sw_profile {
+    struct sw_choice_cell **members, **groups;
+    uint32_t member_room, group_room;
+};
+
+int sw_profiles_init(struct sw_pipeline *pipeline);
+void sw_profiles_free(struct sw_pipeline *pipeline);
+/* A port came, went, or its link did: look at the groups that watch ports. */
+void sw_profiles_ports_changed(sw_device *device);
 
 /* --- devices --- */
 

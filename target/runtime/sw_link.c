@@ -166,6 +166,7 @@ SW_PUBLIC int sw_port_set_link(sw_device *device, uint32_t number, int up)
         sw_port_refresh(end);
         if (!up)
             sw_port_lose_line(end);
+        sw_profiles_ports_changed(end->device);
     }
     sw_unlock(device->engine);
     return rc;

@@ -46,7 +46,8 @@ static void housekeeping(sw_engine *engine)
             sw_socket_count_drops(port);
             if (port->kind == SW_PORT_SOCKET && !port->up) {
                 sw_socket_close(port);
-                (void)sw_socket_open(port);
+                if (sw_socket_open(port) == SW_OK)
+                    sw_profiles_ports_changed(device);
             }
         }
 }

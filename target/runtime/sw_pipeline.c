@@ -35,6 +35,8 @@ static bool state_init(struct sw_pipeline *pl)
     for (uint32_t i = 0; i < prog->table_count; i++)
         if (sw_table_init(&pl->tables[i], &prog->tables[i]) != SW_OK)
             return false;
+    if (sw_profiles_init(pl) != SW_OK)
+        return false;
     st->tables = pl->tables;
     st->constants = &pl->device->engine->constants;
     st->drop_port = pl->device->config.drop_port;
@@ -83,7 +85,8 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
 void sw_pipeline_free(struct sw_pipeline *pl)
 {
     for (uint32_t i = 0; pl->tables && i < pl->program->table_count; i++)
-        sw_table_clear(&pl->tables[i]);
+        sw_table_clear(&pl->tables[i], &pl->program->tables[i]);
+    sw_profiles_free(pl);
     free(pl->tables);
     free(pl->orders);
     sw_memory_put(&pl->device->engine->memory, pl->state.cells, cell_bytes(pl->program));

@@ -79,8 +79,10 @@ SW_PUBLIC int sw_port_add(sw_device *device, uint32_t number, const char *interf
     }
     if (rc == SW_OK && !sw_timers_reserve(engine, 2))
         rc = SW_E_MEMORY;
-    if (rc == SW_OK)
+    if (rc == SW_OK) {
         device->ports[number] = port;
+        sw_profiles_ports_changed(device);
+    }
     sw_unlock(engine);
     if (rc != SW_OK) {
         sw_socket_close(port);
@@ -118,6 +120,7 @@ SW_PUBLIC int sw_port_remove(sw_device *device, uint32_t number)
     sw_port *port = sw_device_port(device, number);
     if (port) {
         device->ports[number] = NULL;
+        sw_profiles_ports_changed(device);
         sw_port_drop_queued(port, &device->stats.unknown_port);
         sw_port_close(port);
         port->next_removed = device->engine->removed;

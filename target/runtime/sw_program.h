@@ -10,7 +10,7 @@
 #include "sw_table.h"
 #include "sw_wide.h"
 
-#define SW_ABI 3
+#define SW_ABI 4
 #define SW_CLONE_VALID 0x8000u
 #define SW_NO_TRUNCATE UINT32_MAX
 
@@ -90,13 +90,14 @@ struct sw_program {
     uint32_t abi;
     uint32_t phv_bytes;
     uint32_t max_header_bytes; /* the deparser may put this much in front of a payload */
-    uint32_t table_count, register_count, counter_count;
+    uint32_t table_count, register_count, counter_count, profile_count;
     const struct sw_table_info *tables;
     const uint32_t *register_sizes;  /* elements */
     const uint32_t *register_bytes;  /* bytes of one element in memory */
     const uint64_t *register_offsets; /* of the first element, in bytes; behind the last register: all of them */
     const uint32_t *counter_sizes;
     const uint32_t *counter_offsets;  /* of the first counter; behind the last array: all of them */
+    const uint32_t *profile_words;    /* of the arguments of a profile's longest action */
     /* A packet as it came from a port: reset, parse, verify, ingress. Reads data, len, ingress_port, rx_ns. */
     void (*receive)(struct sw_state *st, struct sw_packet *pkt);
     /* The same without the reset, after `preserve`: a resubmitted or recirculated packet. */

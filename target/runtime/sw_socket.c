@@ -273,6 +273,7 @@ void sw_socket_receive(sw_port *port)
                 device->stats.no_pipeline_drops++;
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
             port->up = false;
+            sw_profiles_ports_changed(device);
         }
         return;
     }
@@ -293,6 +294,7 @@ void sw_socket_receive(sw_port *port)
         if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
             port->up = false; /* the interface went down or away */
             port->rx_drops += errno != ENETDOWN;
+            sw_profiles_ports_changed(device);
         }
         return;
     }

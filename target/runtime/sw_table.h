@@ -22,7 +22,12 @@ struct sw_table_info {
     uint32_t range_count;
     const struct sw_range_field *ranges;
     uint32_t direct_bits; /* width of a key that is used as an index, 0: it is not */
+    uint32_t features;    /* enum sw_feature */
+    uint32_t profile;     /* of an indirect table: its action profile */
 };
+
+/* What a table's entries have besides key, counter and action; see sw_extra.h. */
+enum sw_feature { SW_INDIRECT = 1, SW_METERED = 2, SW_AGEING = 4 };
 
 struct sw_entry {
     uint64_t packets, bytes; /* direct counter */
@@ -35,6 +40,9 @@ struct sw_entry {
 };
 
 #define SW_NO_ACTION UINT32_MAX
+/* As an entry's action, in an indirect table: its argument is the number of a member, or of a group. */
+#define SW_TO_MEMBER (UINT32_MAX - 1)
+#define SW_TO_GROUP (UINT32_MAX - 2)
 
 struct sw_slot {
     uint64_t tag;           /* of the entry's key */

@@ -109,11 +109,25 @@ static void remove_group(struct sw_table *t, struct sw_group *g)
     t->group_count--;
 }
 
+static size_t extra_bytes(const struct sw_table_info *info) { return info->features ? sizeof(struct sw_extra) : 0; }
+
+static struct sw_entry *entry_alloc(const struct sw_table_info *info, size_t words)
+{
+    uint8_t *block = calloc(1, extra_bytes(info) + sizeof(struct sw_entry) + 8 * words);
+    return block ? (struct sw_entry *)(block + extra_bytes(info)) : NULL;
+}
+
+static void entry_free(const struct sw_table_info *info, struct sw_entry *e)
+{
+    if (e)
+        free((uint8_t *)e - extra_bytes(info));
+}
+
 static struct sw_entry *entry_create(const struct sw_table_info *info, const struct identity *id, uint32_t action,
                                      const uint64_t *args, uint32_t arg_words)
 {
     size_t ranges = 2 * (size_t)info->range_count;
-    struct sw_entry *e = calloc(1, sizeof *e + 8 * (info->key_words + arg_words + ranges));
+    struct sw_entry *e = entry_alloc(info, info->key_words + arg_words + ranges);
     if (!e)
         return NULL;
     uint64_t *p = e->key;
@@ -162,7 +176,7 @@ static void direct_set(struct sw_table *t, const uint64_t *key, struct sw_entry 
 
 int sw_table_init(struct sw_table *t, const struct sw_table_info *info)
 {
-    t->miss = calloc(1, sizeof *t->miss + 8 * (size_t)info->key_words);
+    t->miss = entry_alloc(info, info->key_words);
     if (!t->miss)
         return SW_E_MEMORY;
     t->miss->action = SW_NO_ACTION;
@@ -251,11 +265,13 @@ SW_PUBLIC int sw_table_insert(sw_pipeline *pl, uint32_t table, const uint64_t *k
                 rc = SW_E_MEMORY;
             } else {
                 e->order = pl->orders[table]++;
-                rc = insert(t, info, &id, e);
+                rc = sw_entry_point(pl, info, e);
+                if (rc == SW_OK)
+                    rc = insert(t, info, &id, e);
                 if (rc == SW_OK)
                     direct_set(t, e->key, e);
                 else
-                    free(e);
+                    entry_free(info, e);
             }
         }
     }
@@ -283,6 +299,8 @@ SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *k
             rc = SW_E_NOT_FOUND;
         } else if (!e) {
             rc = SW_E_MEMORY;
+        } else if ((rc = sw_entry_point(pl, info, e)) != SW_OK) {
+            entry_free(info, e);
         } else {
             struct sw_entry *old = *link;
             e->packets = old->packets;
@@ -291,7 +309,7 @@ SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *k
             e->chain = old->chain;
             *link = e;
             direct_set(t, e->key, e);
-            free(old);
+            entry_free(info, old);
         }
     }
     sw_unlock(engine);
@@ -322,7 +340,7 @@ SW_PUBLIC int sw_table_delete(sw_pipeline *pl, uint32_t table, const uint64_t *k
                 slot_remove(group, slot);
                 group->used--;
             }
-            free(old);
+            entry_free(info, old);
             /* `best` may stay too high: a search then only ends later than it could. */
             if (group->used == 0)
                 remove_group(t, group);
@@ -390,11 +408,18 @@ SW_PUBLIC int sw_table_set_default(sw_pipeline *pl, uint32_t table, uint32_t act
     if (table >= pl->program->table_count)
         return SW_E_NOT_FOUND;
     struct identity id = {NULL, NULL, NULL, 0};
-    struct sw_entry *e = entry_create(&pl->program->tables[table], &id, action, args, arg_words);
+    const struct sw_table_info *info = &pl->program->tables[table];
+    struct sw_entry *e = entry_create(info, &id, action, args, arg_words);
     if (!e)
         return SW_E_MEMORY;
     sw_engine *engine = pl->device->engine;
     sw_lock(engine);
+    int rc = sw_entry_point(pl, info, e);
+    if (rc != SW_OK) {
+        sw_unlock(engine);
+        entry_free(info, e);
+        return rc;
+    }
     struct sw_entry *old = pl->tables[table].miss;
     if (old) {
         e->packets = old->packets;
@@ -405,24 +430,24 @@ SW_PUBLIC int sw_table_set_default(sw_pipeline *pl, uint32_t table, uint32_t act
         if (pl->tables[table].direct[i] == old)
             pl->tables[table].direct[i] = e;
     sw_unlock(engine);
-    free(old);
+    entry_free(info, old);
     return SW_OK;
 }
 
-void sw_table_clear(struct sw_table *t)
+void sw_table_clear(struct sw_table *t, const struct sw_table_info *info)
 {
     for (uint32_t g = 0; g < t->group_count; g++) {
         struct sw_group *group = &t->groups[g];
         for (uint32_t i = 0; i <= group->slot_mask; i++)
             for (struct sw_entry *e = group->slots[i].entry; e;) {
                 struct sw_entry *next = e->chain;
-                free(e);
+                entry_free(info, e);
                 e = next;
             }
         group_free(group);
     }
     free(t->groups);
     free(t->direct);
-    free(t->miss);
+    entry_free(info, t->miss);
     memset(t, 0, sizeof *t);
 }

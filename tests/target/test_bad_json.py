@@ -69,7 +69,7 @@ BAD: list[tuple[tuple[Any, ...], Any, Any, str]] = [
     (("pipelines", 0), "name", "middle", "middle"),
     (("pipelines", 0), "init_table", "zz", "zz"),
     (("pipelines", 0, "tables", 1), "match_type", "fuzzy", "fuzzy"),
-    (("pipelines", 0, "tables", 1), "type", "indirect", "indirect"),
+    (("pipelines", 0, "tables", 1), "type", "woolly", "woolly"),
     (("pipelines", 0, "tables", 1, "key", 0), "match_type", "fuzzy", "fuzzy"),
     (("pipelines", 0, "tables", 1, "next_tables"), "hit", "t", "cycle"),
     (("pipelines", 0, "tables", 1, "default_entry"), "action_id", 99, "99"),

@@ -127,6 +127,21 @@ int sw_table_write_counter(sw_pipeline *pipeline, uint32_t table, const uint64_t
 int sw_table_set_default(sw_pipeline *pipeline, uint32_t table, uint32_t action, const uint64_t *args,
                          uint32_t arg_words);
 
+/* --- members and groups of action profiles --- */
+
+/* Both have small numbers that the caller chooses. An entry of an indirect table has SW_TO_MEMBER or SW_TO_GROUP as its
+ * action, and the number as its argument. The caller keeps what is referred to: an entry whose group is deleted finds it
+ * empty. `action`: the number within the profile. */
+#define SW_MAX_MEMBERS (1u << 24)
+int sw_member_set(sw_pipeline *pipeline, uint32_t profile, uint32_t member, uint32_t action, const uint64_t *args,
+                  uint32_t arg_words);
+int sw_member_delete(sw_pipeline *pipeline, uint32_t profile, uint32_t member);
+/* The group has a member as often as it occurs in `members`; a hash value picks one by its place. A place whose port in
+ * `watch` is down or not there does not count; SW_NO_PORT: it always does. `watch` may be NULL. */
+int sw_group_set(sw_pipeline *pipeline, uint32_t profile, uint32_t group, const uint32_t *members,
+                 const uint32_t *watch, uint32_t count);
+int sw_group_delete(sw_pipeline *pipeline, uint32_t profile, uint32_t group);
+
 /* --- counters and registers --- */
 
 int sw_counter_read(sw_pipeline *pipeline, uint32_t counter, uint32_t index, uint64_t *packets, uint64_t *bytes);

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a device's interface that not every program has: action profiles, meters, digests, idle entries."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from target.api import GroupMember
+from target.pipeline import Pipeline
+
+
+class Resources:
+    """Part of `target.device.Device`."""
+
+    _control: threading.RLock
+
+    @abstractmethod
+    def _need(self) -> Pipeline:
+        """The running pipeline. Raises FAILED_PRECONDITION."""
+
+    # --- action profiles
+
+    def profile_members(self, profile: str) -> dict[int, tuple[str, tuple[int, ...]]]:
+        with self._control:
+            return self._need().profile(profile).members()
+
+    def profile_groups(self, profile: str) -> dict[int, tuple[GroupMember, ...]]:
+        with self._control:
+            return self._need().profile(profile).groups()
+
+    def profile_member_insert(self, profile: str, member: int, action: str, args: tuple[int, ...]) -> None:
+        with self._control:
+            self._need().profile(profile).member_insert(member, action, args)
+
+    def profile_member_modify(self, profile: str, member: int, action: str, args: tuple[int, ...]) -> None:
+        with self._control:
+            self._need().profile(profile).member_modify(member, action, args)
+
+    def profile_member_delete(self, profile: str, member: int) -> None:
+        with self._control:
+            self._need().profile(profile).member_delete(member)
+
+    def profile_group_insert(self, profile: str, group: int, members: Sequence[GroupMember]) -> None:
+        with self._control:
+            self._need().profile(profile).group_insert(group, members)
+
+    def profile_group_modify(self, profile: str, group: int, members: Sequence[GroupMember]) -> None:
+        with self._control:
+            self._need().profile(profile).group_modify(group, members)
+
+    def profile_group_delete(self, profile: str, group: int) -> None:
+        with self._control:
+            self._need().profile(profile).group_delete(group)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with what not every program has: action profiles, meters, digests, idle timeouts."""
+
+from __future__ import annotations
+
+import json
+from tests.target.programs import Builder, Json, assign, const, field, forward_to, param
+
+
+def profile(name: str, size: int = 64, selector: tuple[str, list[tuple[str, str]]] | None = None) -> Json:
+    """`selector`: (hash algorithm, fields)."""
+    result: Json = {"name": name, "id": 0, "max_size": size}
+    if selector is not None:
+        algo, fields = selector
+        inputs = [{"type": "field", "value": list(f)} for f in fields]
+        result["selector"] = {"algo": algo, "input": inputs}
+    return result
+
+
+def with_profiles(b: Builder, *profiles: Json, pipeline: str = "ingress") -> Json:
+    """The program with action profiles in one of its pipelines."""
+    built = b.build()
+    for number, item in enumerate(profiles):
+        item["id"] = number
+    next(p for p in built["pipelines"] if p["name"] == pipeline)["action_profiles"] = list(profiles)
+    return built
+
+
+def selector_program(
+    algo: str = "identity", size: int = 64, pipeline: str = "ingress", fields: tuple[str, ...] = ("flow",)
+) -> Json:
+    """Header x: key (8), flow (32), result (32), wide (128). Table t on x.key, selector on `fields`.
+
+    Actions: set(value) writes x.result, wide(value) x.wide, nothing. Everything goes to port 2. Table `after`
+    sets x.seen to 1 behind `set`, to 2 behind `wide`, to 3 else.
+    """
+    b = Builder()
+    b.header("x", [("key", 8), ("flow", 32), ("result", 32), ("wide", 128), ("seen", 8)])
+    b.action("set", [("value", 32)], [assign(field("x", "result"), param(0))])
+    b.action("wide", [("value", 128), ("low", 8)], [assign(field("x", "wide"), param(0))])
+    b.action("nothing", [], [])
+    b.run("first", [forward_to(2)])
+    for value, name in ((1, "one"), (2, "two"), (3, "three")):
+        b.action(name, [], [assign(field("x", "seen"), const(value))])
+    kind = {"type": "indirect_ws", "action_profile": "sel"}
+    b.table("t", [("exact", "x", "key")], ["set", "wide", "nothing"], pipeline=pipeline, **kind)
+    built = with_profiles(
+        b, profile("sel", size, (algo, [("x", name) for name in fields])), pipeline=pipeline
+    )
+    tables = next(p for p in built["pipelines"] if p["name"] == pipeline)["tables"]
+    table = tables[-1]
+    for name in ("one", "two", "three"):
+        hidden = {**table, "name": f"tbl_{name}", "id": len(tables), "type": "simple", "key": []}
+        del hidden["action_profile"]
+        number = next(a["id"] for a in built["actions"] if a["name"] == name)
+        hidden |= {"action_ids": [number], "actions": [name], "next_tables": {name: None}}
+        hidden["default_entry"] = {
+            "action_id": number, "action_const": True, "action_data": [], "action_entry_const": True,
+        }  # fmt: skip
+        tables.append(hidden)
+    table["next_tables"] = {"set": "tbl_one", "wide": "tbl_two", "nothing": "tbl_three"}
+    table["base_default_next"] = "tbl_three"
+    return built
+
+
+def selector_frame(key: int, flow: int) -> bytes:
+    return bytes([key]) + flow.to_bytes(4, "big") + bytes(4 + 16 + 1)
+
+
+def text(program: Json) -> str:
+    return json.dumps(program)
+
