@@ -170,6 +170,9 @@ class DeviceApi(Protocol):
         """(action, arguments) by id, without those of action sets."""
 
     def profile_groups(self, profile: str) -> dict[int, tuple[GroupMember, ...]]: ...
+    def profile_usage(self, profile: str) -> tuple[int, int]:
+        """(members, weights) of all groups and action sets together."""
+
     def profile_member_insert(
         self, profile: str, member: int, action: str, args: tuple[int, ...]
     ) -> None: ...

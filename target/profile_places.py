@@ -42,9 +42,7 @@ class NativePlaces:
         words = arg_words(self._actions[action].params, args)
         data = self._ffi.new("uint64_t[]", words) if words else self._ffi.NULL
         number = self._numbers[action]
-        self._check(
-            self._lib.sw_member_set(self._pipeline, self._number, handle, number, data, len(words))
-        )
+        self._check(self._lib.sw_member_set(self._pipeline, self._number, handle, number, data, len(words)))
 
     def delete_member(self, handle: int) -> None:
         self._check(self._lib.sw_member_delete(self._pipeline, self._number, handle))
@@ -55,9 +53,7 @@ class NativePlaces:
         watch = ffi.NULL
         if any(port is not None for port in watched):
             watch = ffi.new("uint32_t[]", [native.NO_PORT if port is None else port for port in watched])
-        self._check(
-            self._lib.sw_group_set(self._pipeline, self._number, handle, list_, watch, len(members))
-        )
+        self._check(self._lib.sw_group_set(self._pipeline, self._number, handle, list_, watch, len(members)))
 
     def delete_group(self, handle: int) -> None:
         self._check(self._lib.sw_group_delete(self._pipeline, self._number, handle))

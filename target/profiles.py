@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action profiles: members, groups and action sets, who refers to whom, and the places that they have natively.
+"""Action profiles: members, groups and action sets, who refers to whom, and their places natively.
 
 A group picks the member at place `hash % size` of its members in the order of their handles, as BMv2 does.
 Handles are given as BMv2 and the P4Runtime server in front of it give them: the lowest free number, one for
-each time that the largest weight counts a member. So the same writes and the same packet pick the same member.
+each time that the largest weight counts a member. After the same writes a packet picks the same member.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Held:
 
 
 class ProfileControl:
-    """One action profile. `check_action` raises INVALID_ARGUMENT for an action or arguments that don't fit."""
+    """One action profile. `check_action` raises INVALID_ARGUMENT for what does not fit."""
 
     def __init__(
         self,
@@ -108,12 +108,21 @@ class ProfileControl:
         self._member_handles, self._group_handles = _Handles(), _Handles()
         self._members: dict[int, _Member] = {}
         self._groups: dict[int, _Group] = {}
+        self._usage = [0, 0]
         self._one_shots = 0
         self._one_shot_members = 0
 
     @property
     def name(self) -> str:
         return self.profile.name
+
+    def usage(self) -> tuple[int, int]:
+        return self._usage[0], self._usage[1]
+
+    def _count(self, weights: Iterable[int], sign: int) -> None:
+        for weight in weights:
+            self._usage[0] += sign
+            self._usage[1] += sign * weight
 
     # --- members
 
@@ -259,6 +268,8 @@ class ProfileControl:
                 del member.handles[-len(new) :]
                 self._drop_members(new)
             raise
+        self._count((m.weight for m in group.members), -1)
+        self._count((m.weight for m in members), 1)
         before = {m.member for m in group.members}
         for item in group.members:
             self._members[item.member].groups.pop(number, None)
@@ -289,6 +300,7 @@ class ProfileControl:
         self._places.delete_group(group.handle)
         self._group_handles.give(group.handle)
         del self._groups[number]
+        self._count((m.weight for m in group.members), -1)
         for item in group.members:
             member = self._members[item.member]
             del member.groups[number]
@@ -296,8 +308,11 @@ class ProfileControl:
 
     # --- table entries
 
-    def hold(self, target: Target) -> Held:
-        """Where an entry is to point. It counts as a reference until `release`."""
+    def hold(self, target: Target, former: Held | None = None) -> Held:
+        """Where an entry is to point. It counts as a reference until `release`.
+
+        former: what the entry holds now and is released next; its room counts as free.
+        """
         if isinstance(target, Member):
             member = self._member(target.id)
             member.entries += 1
@@ -307,9 +322,9 @@ class ProfileControl:
             group = self._group(target.id)
             group.entries += 1
             return Held(target, group.handle, True)
-        return self._hold_set(target)
+        return self._hold_set(target, _room(former))
 
-    def _hold_set(self, target: ActionSet) -> Held:
+    def _hold_set(self, target: ActionSet, free: int) -> Held:
         if self._members or self._groups:
             raise DeviceError(
                 "INVALID_ARGUMENT", f"action profile {self.name!r} has members; action sets can't be added"
@@ -317,7 +332,7 @@ class ProfileControl:
         for item in target.actions:
             self._check_action(item.action, item.args)
             _check_weight(item.weight, f"an action set for {self.name!r}")
-        self._check_room(len(target.actions))
+        self._check_room(len(target.actions) - free)
         copies = [item for item in target.actions for _ in range(item.weight)]
         handles = self._make_members((item.action, item.args) for item in copies)
         group = self._group_handles.take()
@@ -328,6 +343,7 @@ class ProfileControl:
             self._group_handles.give(group)
             self._drop_members(handles)
             raise
+        self._count((a.weight for a in target.actions), 1)
         self._one_shots += 1
         self._one_shot_members += len(target.actions)
         return Held(target, group, True, tuple(handles))
@@ -342,8 +358,13 @@ class ProfileControl:
             self._places.delete_group(held.handle)
             self._group_handles.give(held.handle)
             self._drop_members(held.members)
+            self._count((a.weight for a in held.target.actions), -1)
             self._one_shots -= 1
             self._one_shot_members -= len(held.target.actions)
+
+
+def _room(held: Held | None) -> int:
+    return len(held.target.actions) if held is not None and isinstance(held.target, ActionSet) else 0
 
 
 def _check_weight(weight: int, what: str) -> None:
@@ -367,7 +388,8 @@ def check_arguments(action: Action, args: tuple[int, ...]) -> None:
     """Raises INVALID_ARGUMENT."""
     if len(args) != len(action.params):
         raise DeviceError(
-            "INVALID_ARGUMENT", f"action {action.name!r} takes {len(action.params)} arguments, got {len(args)}"
+            "INVALID_ARGUMENT",
+            f"action {action.name!r} takes {len(action.params)} arguments, got {len(args)}",
         )
     for value, param in zip(args, action.params, strict=True):
         if value < 0 or value >> param.width:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a device's interface that not every program has: action profiles, meters, digests, idle entries."""
+"""The parts of a device's interface that not every program has: action profiles, meters, digests."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class Resources:
     def profile_groups(self, profile: str) -> dict[int, tuple[GroupMember, ...]]:
         with self._control:
             return self._need().profile(profile).groups()
+
+    def profile_usage(self, profile: str) -> tuple[int, int]:
+        with self._control:
+            return self._need().profile(profile).usage()
 
     def profile_member_insert(self, profile: str, member: int, action: str, args: tuple[int, ...]) -> None:
         with self._control:

@@ -157,7 +157,7 @@ class TableControl:
         number = action.id if self.profile is None else self._numbers[action.name]
         return number, (self._ffi.new("uint64_t[]", words) if words else self._ffi.NULL), len(words)
 
-    def _hold(self, entry: TableEntry) -> Held | None:
+    def _hold(self, entry: TableEntry, former: Held | None = None) -> Held | None:
         """Take hold of what an indirect table's entry leads to."""
         name = self.table.name
         if self.profile is None:
@@ -166,7 +166,7 @@ class TableControl:
             return None
         if entry.target is None:
             raise _invalid(f"table {name!r} is indirect: give a member, a group or an action set")
-        return self.profile.hold(entry.target)
+        return self.profile.hold(entry.target, former)
 
     def _release(self, held: Held | None) -> None:
         if held is not None and self.profile is not None:
@@ -222,7 +222,7 @@ class TableControl:
         if self.profile is None:
             self._check_action(entry.action, entry.args)
         identity, packed = self._find(entry.key, entry.priority)
-        held = self._hold(entry)
+        held = self._hold(entry, self._held.get(identity))
         try:
             status = self._lib.sw_table_modify(
                 self._pipeline, self.layout.index, *packed, *self._leads_to(entry, held)

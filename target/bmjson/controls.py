@@ -80,9 +80,7 @@ def _action(node: Node, program: Program) -> Action:
     return program.actions[node.integer()]
 
 
-def _table(
-    node: Node, program: Program, exprs: ExprReader, profiles: dict[str, ActionProfile]
-) -> Table:
+def _table(node: Node, program: Program, exprs: ExprReader, profiles: dict[str, ActionProfile]) -> Table:
     node.keys("name id key match_type type actions next_tables", _TABLE_OPTIONAL)
     match = node["match_type"].string()
     if match not in ("exact", "lpm", "ternary", "range"):

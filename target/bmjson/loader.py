@@ -10,7 +10,6 @@ from target.bmjson.controls import read_pipeline
 from target.bmjson.exprs import ExprReader
 from target.bmjson.model import (
     Action,
-    CalcInput,
     Calculation,
     Checksum,
     Counter,
@@ -19,7 +18,6 @@ from target.bmjson.model import (
     FieldRef,
     FieldType,
     Header,
-    HeaderRef,
     HeaderType,
     Meter,
     Param,

@@ -12,8 +12,8 @@ from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
 from target.codegen.layout import Layout
-from target.codegen.profiles import INDIRECT, all_actions, emit_choice
 from target.codegen.order import node_order
+from target.codegen.profiles import INDIRECT, all_actions, emit_choice
 
 DIRECT_BITS = 12
 """Widest exact key that an array is indexed by: 32 KiB a table."""

@@ -22,7 +22,7 @@ def all_actions(table: Table) -> list[int]:
 
 
 def profile_actions(program: Program, profile: str) -> dict[str, int]:
-    """An action's number within the profile, by name: tables that share a profile have actions of their own."""
+    """An action's number within the profile, by name: each table has actions of its own."""
     tables = [t for t in program.tables.values() if t.profile == profile]
     names = [program.actions[i].name for t in tables for i in all_actions(t)]
     return {name: number for number, name in enumerate(dict.fromkeys(names))}

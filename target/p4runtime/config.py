@@ -169,7 +169,8 @@ class ConfigStore:
         self._install(config, state)
 
     def _shadow(self, config: ParsedConfig) -> Pipeline:
-        device = ShadowDevice(config.program, self.device.name, self.device.device_id, self.device.cpu_port)
+        real = self.device
+        device = ShadowDevice(config.program, real.name, real.device_id, real.cpu_port, real.ports())
         return Pipeline(config.message, config.index, device)
 
     def _install(self, config: ParsedConfig, writes: list[p4r.Update]) -> None:

@@ -54,8 +54,14 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     meters = [x.preamble.id for x in p4info.meters] + [x.preamble.id for x in p4info.direct_meters]
     _find(index, "meter", meters, program.meters)
     _find(index, "value set", [x.preamble.id for x in p4info.value_sets], program.vsets)
-    profiles = {**program.ingress.profiles, **program.egress.profiles}
-    _find(index, "action profile", [x.preamble.id for x in p4info.action_profiles], profiles)
+    _find(index, "action profile", index.profiles, program.profiles)
+    for profile_id in [i for i in index.profiles if i in index.removed]:
+        del index.profiles[profile_id]
+    for profile in index.profiles.values():
+        in_json = program.profiles[profile.name]
+        _same("action profile", profile.name, "size", profile.size, in_json.size)
+        selector = in_json.calculation is not None
+        _same("action profile", profile.name, "selector", profile.with_selector, selector)
 
 
 def _find(index: P4InfoIndex, kind: str, ids: Iterable[int], in_json: Collection[str]) -> None:
@@ -109,7 +115,8 @@ def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, progra
         index.actions[action_id] = _check_action(action, tuple(p.width for p in json_action.params))
         index.actions_by_name[action.name] = index.actions[action_id]
     _same("table", table.name, "direct counter", bool(table.direct_counter_id), json_table.counters)
-    _same("table", table.name, "action profile", bool(table.implementation_id), bool(json_table.profile))
+    in_p4info = index.names[table.implementation_id] if table.implementation_id else None
+    _same("table", table.name, "action profile", in_p4info, json_table.profile)
     return replace(table, fields=tuple(fields))
 
 

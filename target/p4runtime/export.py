@@ -12,6 +12,13 @@ from target.p4runtime.pipeline import Pipeline
 def export_state(pipeline: Pipeline) -> list[p4r.Update]:
     """Everything that differs from a freshly loaded pipeline, in an order that can be replayed."""
     updates: list[p4r.Update] = []
+    for kind in ("action_profile_member", "action_profile_group"):
+        request = p4r.Entity()
+        getattr(request, kind).SetInParent()
+        updates += [
+            p4r.Update(type=p4r.Update.INSERT, entity=entity)
+            for entity in HANDLERS[kind].read(pipeline, request)
+        ]
     updates += _entries(pipeline)
     updates += _defaults(pipeline)
     for kind in ("counter_entry", "register_entry"):

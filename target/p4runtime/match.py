@@ -12,7 +12,16 @@ from finsy.proto import p4r
 
 from target.api import FieldMatch
 from target.p4runtime import bytestrings
-from target.p4runtime.p4info import Action, MatchField, MatchKind, P4InfoIndex, Scope, Table, Value
+from target.p4runtime.p4info import (
+    Action,
+    ActionProfile,
+    MatchField,
+    MatchKind,
+    P4InfoIndex,
+    Scope,
+    Table,
+    Value,
+)
 from target.p4runtime.status import invalid_argument, permission_denied, unimplemented
 
 Key = tuple[FieldMatch, ...]
@@ -136,23 +145,23 @@ def check_priority(table: Table, priority: int) -> None:
 
 
 def decode_action(
-    index: P4InfoIndex, table: Table, action: p4r.Action, *, default: bool
+    index: P4InfoIndex, owner: Table | ActionProfile, action: p4r.Action, *, default: bool
 ) -> tuple[str, tuple[int, ...]]:
     """The action's full name and its arguments in the order of its parameters.
 
     Raises INVALID_ARGUMENT (no such action in this table, arguments), OUT_OF_RANGE (a value too wide), or
     PERMISSION_DENIED (the action's scope forbids it here).
     """
-    scope = table.actions.get(action.action_id)
+    scope = owner.actions.get(action.action_id)
     known = index.actions.get(action.action_id)
     if known is None:
         raise index.no_such("action", action.action_id)
     if scope is None:
-        raise invalid_argument(f"table {table.name!r} has no action {known.name!r}")
+        raise invalid_argument(f"{owner.what} has no action {known.name!r}")
     allowed = (Scope.TABLE_AND_DEFAULT, Scope.DEFAULT_ONLY if default else Scope.TABLE_ONLY)
     if scope not in allowed:
         raise permission_denied(
-            f"action {known.name!r} of table {table.name!r} is {scope.value}; "
+            f"action {known.name!r} of {owner.what} is {scope.value}; "
             f"it can't be {'the default action' if default else 'in an entry'}"
         )
     return known.name, _decode_params(known, action)

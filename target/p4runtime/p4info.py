@@ -101,6 +101,31 @@ class Table:
     def needs_priority(self) -> bool:
         return any(f.kind in _PRIORITY_KINDS for f in self.fields)
 
+    @property
+    def what(self) -> str:
+        return f"table {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProfile:
+    """`actions`: those of the tables that use it. Sizes of 0 are no limit.
+
+    `sum_of_members`: sizes count members, else weights."""
+
+    id: int
+    name: str
+    actions: Mapping[int, Scope]
+    with_selector: bool
+    size: int
+    max_group_size: int
+    sum_of_members: bool
+    max_member_weight: int
+    weights_disallowed: bool
+
+    @property
+    def what(self) -> str:
+        return f"action profile {self.name!r}"
+
 
 @dataclass(frozen=True, slots=True)
 class Counter:
@@ -140,6 +165,7 @@ class P4InfoIndex:
     actions: dict[int, Action] = field(default_factory=dict)
     counters: dict[int, Counter] = field(default_factory=dict)
     registers: dict[int, Register] = field(default_factory=dict)
+    profiles: dict[int, ActionProfile] = field(default_factory=dict)
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     kinds: dict[int, str] = field(default_factory=dict)
@@ -179,9 +205,11 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
             raise invalid_argument(
                 f"P4Info: controller packet metadata {name!r} is neither 'packet_in' nor 'packet_out'"
             )
+    tables = {t.preamble.id: _table(t, p4info.type_info, actions, kinds) for t in p4info.tables}
     return P4InfoIndex(
-        tables={t.preamble.id: _table(t, p4info.type_info, actions, kinds) for t in p4info.tables},
+        tables=tables,
         actions=actions,
+        profiles={p.preamble.id: _profile(p, tables) for p in p4info.action_profiles},
         counters={c.preamble.id: Counter(c.preamble.id, c.preamble.name, c.size) for c in p4info.counters},
         registers={
             r.preamble.id: Register(
@@ -194,6 +222,30 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
         kinds=kinds,
         names=names,
         actions_by_name={a.name: a for a in actions.values()},
+    )
+
+
+def _profile(profile: p4i.ActionProfile, tables: Mapping[int, Table]) -> ActionProfile:
+    name = profile.preamble.name
+    actions: dict[int, Scope] = {}
+    for table in tables.values():
+        if table.implementation_id == profile.preamble.id:
+            actions |= table.actions
+    if profile.size and profile.max_group_size > profile.size:
+        raise invalid_argument(
+            f"P4Info: action profile {name!r}: max_group_size {profile.max_group_size} is above size "
+            f"{profile.size}"
+        )
+    return ActionProfile(
+        id=profile.preamble.id,
+        name=name,
+        actions=actions,
+        with_selector=profile.with_selector,
+        size=profile.size,
+        max_group_size=profile.max_group_size,
+        sum_of_members=profile.WhichOneof("selector_size_semantics") == "sum_of_members",
+        max_member_weight=profile.sum_of_members.max_member_weight,
+        weights_disallowed=profile.weights_disallowed,
     )
 
 

@@ -26,9 +26,11 @@ class EntryNotes:
 
     controller_metadata: int = 0
     metadata: bytes = b""
+    action_set: p4r.ActionProfileActionSet | None = None
+    """As it was written, in canonical form."""
 
     def __bool__(self) -> bool:
-        return bool(self.controller_metadata or self.metadata)
+        return bool(self.controller_metadata or self.metadata or self.action_set is not None)
 
 
 @dataclass
@@ -41,6 +43,8 @@ class Pipeline:
     notes: dict[tuple[int, EntryKey | None], EntryNotes] = field(default_factory=dict)
     groups: dict[int, p4r.MulticastGroupEntry] = field(default_factory=dict)
     sessions: dict[int, p4r.CloneSessionEntry] = field(default_factory=dict)
+    profile_groups: dict[tuple[int, int], p4r.ActionProfileGroup] = field(default_factory=dict)
+    """By action profile and group id."""
     defaults_set: set[int] = field(default_factory=set)
     """Tables whose default action is a controller's, not the program's."""
 

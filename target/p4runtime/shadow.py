@@ -12,23 +12,32 @@ from typing import NoReturn
 
 from target.api import DeviceError, FieldMatch, PortCounters, TableEntry
 from target.bmjson.model import Program, Table
+from target.p4runtime.shadow_resources import ShadowResources
 
 _PRIORITY_MATCHES = ("ternary", "range", "optional")
 
 Key = tuple[tuple[FieldMatch, ...], int]
 
 
-class ShadowDevice:
+class ShadowDevice(ShadowResources):
     """A `DeviceApi` that holds state only. It forwards nothing, and packet I/O is refused."""
 
-    def __init__(self, program: Program, name: str, device_id: int, cpu_port: int | None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        device_id: int,
+        cpu_port: int | None,
+        ports: Mapping[int, str] | None = None,
+    ) -> None:
         self._name = name
         self._device_id = device_id
         self._cpu_port = cpu_port
+        self._ports = dict(ports or {})
         self._reset(program)
 
     def _reset(self, program: Program) -> None:
-        self._program = program
+        self._reset_resources(program)
         self._entries: dict[str, dict[Key, TableEntry]] = {}
         self._defaults: dict[str, tuple[str, tuple[int, ...]] | None] = {}
         for table in program.tables.values():
@@ -115,7 +124,8 @@ class ShadowDevice:
 
     def table_insert(self, table: str, entry: TableEntry) -> None:
         entries = self._table(table)
-        self._check_action(table, entry.action, entry.args)
+        if self._profile_of(table) is None:
+            self._check_action(table, entry.action, entry.args)
         if (entry.key, entry.priority) in entries:
             raise DeviceError("ALREADY_EXISTS", f"table {table!r} has an entry with this key")
         if len(entries) >= self._program.tables[table].size:
@@ -123,19 +133,23 @@ class ShadowDevice:
                 "RESOURCE_EXHAUSTED",
                 f"table {table!r} is full: {self._program.tables[table].size} entries",
             )
+        self._hold(table, entry)
         entries[(entry.key, entry.priority)] = entry
 
     def table_modify(self, table: str, entry: TableEntry) -> None:
         entries = self._table(table)
-        self._check_action(table, entry.action, entry.args)
+        if self._profile_of(table) is None:
+            self._check_action(table, entry.action, entry.args)
         if (entry.key, entry.priority) not in entries:
             self._no_entry(table)
+        self._hold(table, entry)
         entries[(entry.key, entry.priority)] = entry
 
     def table_delete(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> None:
         if self._table(table).pop((key, priority), None) is None:
             self._no_entry(table)
         self._direct.pop((table, (key, priority)), None)
+        self._release(table, (key, priority))
 
     def _no_entry(self, table: str) -> NoReturn:
         raise DeviceError("NOT_FOUND", f"table {table!r} has no entry with this key")
@@ -269,7 +283,7 @@ class ShadowDevice:
         return 0
 
     def ports(self) -> Mapping[int, str]:
-        return {}
+        return dict(self._ports)
 
     def port_counters(self, port: int) -> PortCounters:
         raise DeviceError("NOT_FOUND", f"a saved pipeline has no port {port}")

@@ -81,6 +81,10 @@ def failed_precondition(message: str) -> P4Error:
     return P4Error(rpc_code.FAILED_PRECONDITION, message)
 
 
+def resource_exhausted(message: str) -> P4Error:
+    return P4Error(rpc_code.RESOURCE_EXHAUSTED, message)
+
+
 def unimplemented(message: str) -> P4Error:
     return P4Error(rpc_code.UNIMPLEMENTED, message)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+
 from tests.target.programs import Builder, Json, assign, const, field, forward_to, param
 
 
@@ -42,7 +43,7 @@ def selector_program(
     b.run("first", [forward_to(2)])
     for value, name in ((1, "one"), (2, "two"), (3, "three")):
         b.action(name, [], [assign(field("x", "seen"), const(value))])
-    kind = {"type": "indirect_ws", "action_profile": "sel"}
+    kind: Json = {"type": "indirect_ws", "action_profile": "sel"}
     b.table("t", [("exact", "x", "key")], ["set", "wide", "nothing"], pipeline=pipeline, **kind)
     built = with_profiles(
         b, profile("sel", size, (algo, [("x", name) for name in fields])), pipeline=pipeline
@@ -69,4 +70,3 @@ def selector_frame(key: int, flow: int) -> bytes:
 
 def text(program: Json) -> str:
     return json.dumps(program)
-

@@ -16,6 +16,7 @@ from target.codegen import generate
 from target.engine import Device
 from tests.target.programs import Builder, assign, call, case, const, default_case, extract, field, forward_to
 from tests.target.programs import op as expr
+from tests.target.resources import profile, with_profiles
 
 Json = dict[str, Any]
 
@@ -37,7 +38,9 @@ def program() -> Json:
     b.action("miss", [], [call("count", {"type": "counter_array", "value": "c"}, const(1))])
     b.run("go", [forward_to(2), call("resubmit", const(1)), call("truncate", const(9))])
     b.table("t", [("ternary", "x", "kind"), ("exact", "x", "v")], ["hit", "miss"], default="miss")
-    return b.build()
+    indirect: Json = {"type": "indirect_ws", "action_profile": "sel"}
+    b.table("u", [("exact", "x", "kind")], ["hit", "miss"], **indirect)
+    return with_profiles(b, profile("sel", selector=("crc16", [("x", "v"), ("meta", "m")])))
 
 
 def at(root: Any, *path: Any) -> Any:

@@ -273,9 +273,9 @@ def test_tables_share_a_profile(make_device: Make) -> None:
     assert device.direct_counter_read("t2", ((0x80, 0x80),), 1) == (1, 4)
     device.profile_member_modify("ap", 2, "clear", ())
     assert out(9, 0xFF) == 0xFFFF
-    for target in (Group(1), ActionSet(())):
+    for wrong in (Group(1), ActionSet(())):
         with pytest.raises(DeviceError, match="no selector"):
-            device.table_insert("t1", TableEntry(((2,),), "", (), target=target))
+            device.table_insert("t1", TableEntry(((2,),), "", (), target=wrong))
     with pytest.raises(DeviceError, match="no selector"):
         device.profile_group_insert("ap", 1, [])
     with pytest.raises(DeviceError, match="entry"):
@@ -330,7 +330,7 @@ def test_many_members_and_groups_at_random(make_device: Make) -> None:
                 assert Group(number) not in entries.values()
                 del groups[number]
             elif kind == 6:
-                target = rng.choice((Member(number), Group(number)))
+                target: Target = rng.choice((Member(number), Group(number)))
                 key = rng.randrange(4)
                 change = device.table_modify if key in entries else device.table_insert
                 change("t", entry(key, target))
@@ -345,6 +345,7 @@ def test_many_members_and_groups_at_random(make_device: Make) -> None:
             if isinstance(target, Member):
                 assert run(device, key, rng.randrange(2**32))[0] == values[target.id]
                 continue
+            assert isinstance(target, Group)
             wanted = sorted(values[m] for m, w in groups[target.id].items() for _ in range(w))
             if len(wanted) < 9:
                 assert sorted(run(device, key, f)[0] for f in range(len(wanted))) == wanted

@@ -12,6 +12,7 @@ from finsy.proto import p4r
 from target.p4runtime.entities.base import EntityHandler
 from target.p4runtime.entities.counter import CounterEntryHandler, DirectCounterEntryHandler
 from target.p4runtime.entities.missing import MissingHandler
+from target.p4runtime.entities.profile import GroupHandler, MemberHandler
 from target.p4runtime.entities.register import RegisterEntryHandler
 from target.p4runtime.entities.replication import ReplicationEntryHandler
 from target.p4runtime.entities.table import TableEntryHandler
@@ -24,8 +25,8 @@ HANDLERS: Final[Mapping[str, EntityHandler]] = MappingProxyType(
         "direct_counter_entry": DirectCounterEntryHandler(),
         "register_entry": RegisterEntryHandler(),
         "packet_replication_engine_entry": ReplicationEntryHandler(),
-        "action_profile_member": MissingHandler("ActionProfileMember", "action_profiles"),
-        "action_profile_group": MissingHandler("ActionProfileGroup", "action_profiles"),
+        "action_profile_member": MemberHandler(),
+        "action_profile_group": GroupHandler(),
         "meter_entry": MissingHandler("MeterEntry", "meters"),
         "direct_meter_entry": MissingHandler("DirectMeterEntry", "direct_meters"),
         "value_set_entry": MissingHandler("ValueSetEntry", "value_sets"),

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from target.api import DeviceError, TableEntry
+from target.api import DeviceError, TableEntry, Target
 from target.p4runtime.entities.base import Undo
+from target.p4runtime.entities.indirect import decode_target, encode_target
 from target.p4runtime.match import check_priority, decode_action, decode_key, encode_action, encode_key
 from target.p4runtime.p4info import Table
 from target.p4runtime.pipeline import EntryKey, EntryNotes, Pipeline
@@ -90,15 +91,24 @@ def _current(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> TableEntr
         raise
 
 
-def _notes(request: p4r.TableEntry) -> EntryNotes:
-    return EntryNotes(request.controller_metadata, request.metadata)
+def _notes(request: p4r.TableEntry, action_set: p4r.ActionProfileActionSet | None) -> EntryNotes:
+    return EntryNotes(request.controller_metadata, request.metadata, action_set)
+
+
+def _entry(
+    pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey, former: Target | None
+) -> tuple[TableEntry, p4r.ActionProfileActionSet | None]:
+    """The entry for the device, and the canonical form of its action set. `former`: what it led to."""
+    key, priority = entry_key
+    if table.implementation_id:
+        target, action_set = decode_target(pipeline, table, request.action, former)
+        return TableEntry(key, "", (), priority=priority, target=target), action_set
+    action, args = _action(pipeline, table, request)
+    return TableEntry(key, action, args, priority=priority), None
 
 
 def _action(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> tuple[str, tuple[int, ...]]:
     given = request.action.WhichOneof("type")
-    if table.implementation_id:
-        profile = pipeline.index.names[table.implementation_id]
-        raise unimplemented(f"table {table.name!r}: action profile {profile!r} is not supported yet")
     if given != "action":
         raise invalid_argument(f"table {table.name!r} is direct: give an action, not {given or 'none'}")
     return decode_action(pipeline.index, table, request.action.action, default=request.is_default_action)
@@ -143,10 +153,10 @@ def _insert(pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key
     if table.is_const:
         raise permission_denied(f"table {table.name!r} is constant: no entry can be inserted")
     _check_resources(table, request)
-    action, args = _action(pipeline, table, request)
     key, priority = entry_key
-    pipeline.device.table_insert(table.name, TableEntry(key, action, args, priority=priority))
-    pipeline.set_notes(table.id, entry_key, _notes(request))
+    entry, action_set = _entry(pipeline, table, request, entry_key, None)
+    pipeline.device.table_insert(table.name, entry)
+    pipeline.set_notes(table.id, entry_key, _notes(request, action_set))
 
     def undo() -> None:
         pipeline.device.table_delete(table.name, key, priority)
@@ -165,9 +175,9 @@ def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: 
     _check_resources(table, request)
     entry_key = (current.key, current.priority)
     notes = pipeline.get_notes(table.id, entry_key)
+    action_set = notes.action_set
     if request.HasField("action"):
-        action, args = _action(pipeline, table, request)
-        new = TableEntry(current.key, action, args, priority=current.priority)
+        new, action_set = _entry(pipeline, table, request, entry_key, current.target)
         pipeline.device.table_modify(table.name, new)
     try:
         counts = _write_counter(pipeline, table, request, entry_key)
@@ -175,7 +185,7 @@ def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: 
         if request.HasField("action"):
             pipeline.device.table_modify(table.name, current)
         raise
-    pipeline.set_notes(table.id, entry_key, _notes(request))
+    pipeline.set_notes(table.id, entry_key, _notes(request, action_set))
 
     def undo() -> None:
         if request.HasField("action"):
@@ -245,7 +255,7 @@ def _write_default(
         )
     if request.idle_timeout_ns or request.HasField("time_since_last_hit"):
         raise invalid_argument(f"table {table.name!r}: the default entry has no idle timeout")
-    if table.const_default_action_id:
+    if table.const_default_action_id or table.implementation_id:
         raise permission_denied(f"table {table.name!r}: the default action is constant")
     if request.HasField("counter_data") and table.direct_counter_id:
         raise unimplemented(f"table {table.name!r}: misses are not counted, the default entry has no counter")
@@ -256,7 +266,7 @@ def _write_default(
     if request.HasField("action"):
         action, args = _action(pipeline, table, request)
         pipeline.device.table_set_default(table.name, action, args)
-        pipeline.set_notes(table.id, None, _notes(request))
+        pipeline.set_notes(table.id, None, _notes(request, None))
         pipeline.defaults_set.add(table.id)
     else:
         pipeline.device.table_set_default(table.name, None)
@@ -282,6 +292,9 @@ def _read_default(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> 
     entry.table_id = table.id
     entry.is_default_action = True
     default = pipeline.device.table_default(table.name)
+    if default is None and table.implementation_id and table.const_default_action_id:
+        # The device config has none for it: a miss does nothing.
+        entry.action.action.action_id = table.const_default_action_id
     if default is not None and not encode_action(pipeline.index, *default, entry.action.action):
         entry.ClearField("action")
     if not _passes(pipeline, table, request, entry, None):
@@ -318,9 +331,11 @@ def _read_entries(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> 
         encode_key(table, current.key, entry)
         entry.priority = current.priority
         entry.is_const = current.const
-        if not encode_action(pipeline.index, current.action, current.args, entry.action.action):
-            entry.ClearField("action")
         entry_key = (current.key, current.priority)
+        if current.target is not None:
+            encode_target(current.target, pipeline.get_notes(table.id, entry_key), entry.action)
+        elif not encode_action(pipeline.index, current.action, current.args, entry.action.action):
+            entry.ClearField("action")
         if not _passes(pipeline, table, request, entry, entry_key):
             continue
         if request.HasField("counter_data") and table.direct_counter_id:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -81,6 +83,18 @@ class Stream:
         except grpc.RpcError as error:
             raise RpcError(error) from None
         return response
+
+    def background(self) -> list[p4r.StreamMessageResponse]:
+        """A list that the messages from now on are added to, by a thread, until the stream ends."""
+        messages: list[p4r.StreamMessageResponse] = []
+
+        def listen() -> None:
+            with contextlib.suppress(RpcError, StopIteration):
+                while True:
+                    messages.append(self.receive())
+
+        threading.Thread(target=listen, daemon=True).start()
+        return messages
 
     def status(self) -> tuple[str, int | None]:
         """The next message, an arbitration one: (status code, election id or None)."""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same conversation with the embedded target and with simple_switch_grpc: the same comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4r
+
+from tests.target.p4runtime import test_action_profiles as profiles
+from tests.target.p4runtime.both import Answer, Step, converse, unavailable
+from tests.target.p4runtime.client import updates
+from tests.target.resources import selector_frame
+
+pytestmark = pytest.mark.root
+
+Converse = Callable[[p4r.ForwardingPipelineConfig, Sequence[Step]], list[Answer]]
+
+
+@pytest.fixture(params=["embedded", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+def talk(request: pytest.FixtureRequest, tmp_path: Path) -> Converse:
+    kind = str(request.param)
+    reason = unavailable(kind)
+    if reason is not None:
+        pytest.skip(reason)
+    return lambda config, steps: converse(kind, tmp_path / kind, config, steps)
+
+
+def write(kind: str, *entities: p4r.Entity) -> Step:
+    return Step(write=updates(kind, entities))
+
+
+def picks(answers: Sequence[Answer]) -> list[int]:
+    """x.result of the frames."""
+    return [int.from_bytes(frame[5:9], "big") for answer in answers for frame in answer.frames.get(2, [])]
+
+
+def test_selectors_pick_the_same_members(talk: Converse) -> None:
+    member, group, entry, action = profiles.member, profiles.group, profiles.entry, profiles.action
+    probe = [Step(frame=(1, selector_frame(1, flow))) for flow in range(8)]
+    answers = talk(
+        profiles.SELECTOR.config(),
+        [
+            write("INSERT", *(member(n, 100 + n) for n in range(1, 5))),
+            write("INSERT", group(1, (4, 1), (2, 3), (3, 2))),
+            write("INSERT", entry(1, group=1)),
+            *probe,
+            write("MODIFY", group(1, (2, 1), (3, 2))),
+            write("INSERT", member(9, 109)),
+            write("MODIFY", group(1, (2, 1), (3, 2), (9, 1))),
+            write("MODIFY", member(3, 333)),
+            *probe,
+            write("DELETE", entry(1)),
+            write("DELETE", group(1)),
+            write("DELETE", *(member(n) for n in (1, 2, 3, 4, 9))),
+            write("INSERT", entry(1, actions=[(action(profiles.SET, n), n) for n in (1, 2, 3)])),
+            *probe,
+        ],
+    )
+    assert not any(code for answer in answers for code in answer.codes)
+    # Handles 0..3 are members 1..4; the weights of 2 take 4 and 5, that of 3 takes 6.
+    first = [102, 103, 104, 102, 102, 103]
+    second = [102, 333, 109, 333]  # 9 has the handle 4, and 3 keeps the 6
+    third = [1, 2, 2, 3, 3, 3]
+    assert picks(answers) == [row[flow % len(row)] for row in (first, second, third) for flow in range(8)]
