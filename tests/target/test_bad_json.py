@@ -57,6 +57,12 @@ BAD: list[tuple[tuple[Any, ...], Any, Any, str]] = [
     (("header_types", 1, "fields", 0), 1, 4096, "header_types[1]"),
     (("header_types", 1, "fields", 0), 1, "*", "header_types[1]"),
     (("header_types", 1, "fields", 0), 1, 7, "whole number of bytes"),
+    (
+        ("header_types", 1, "fields"),
+        0,
+        ["kind", 8, 2],
+        "header_types[1] 'x_t'.fields[0][2]: 2 is outside 0..1",
+    ),
     (("headers", 1), "header_type", "nope", "nope"),
     (("headers", 1), "name", "standard_metadata", "standard_metadata"),
     (("actions", 0, "primitives", 0), "op", "explode", "explode"),
@@ -97,6 +103,13 @@ def test_the_message_names_the_element(path: tuple[Any, ...], key: Any, value: A
     message = str(error.value)
     assert named in message
     assert "\n" not in message
+
+
+def test_the_sign_of_a_field_may_be_a_number() -> None:
+    for sign, signed in ((0, False), (1, True), (False, False), (True, True)):
+        good = program()
+        good["header_types"][1]["fields"][0] = ["kind", 8, sign]
+        assert load(json.dumps(good)).headers["x"].type.fields[0].signed is signed
 
 
 def test_not_json_at_all(make_device: Callable[..., Device]) -> None:
