@@ -9,6 +9,7 @@ PYTHON := $(VENV)/bin/python
 TARGET ?= embedded
 COMPILER ?= auto
 SCALE ?= 0.1
+DIR ?= tests/stf/cases
 ARGS ?=
 export TARGET COMPILER SCALE
 
@@ -18,7 +19,7 @@ $(SETUP): pyproject.toml scripts/setup.sh
 	scripts/setup.sh $(VENV)
 	touch $@
 
-.PHONY: help setup build demo test test-all paper ptf bench lint format clean
+.PHONY: help setup build demo test test-all paper ptf stf bench lint format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 14
@@ -42,6 +43,9 @@ paper: $(SETUP)  ## the paper's worst fabric in virtual time, beside its figures
 
 ptf: $(SETUP)  ## packet tests by the ptf runner (root)
 	$(PYTHON) -m ptf_tests.run --target $(TARGET) $(ARGS)
+
+stf: $(SETUP)  ## STF packet tests of a folder: DIR=folder COMPILER=p4c|own (ARGS="--jobs 2 --only NAME")
+	$(PYTHON) -m tests.stf $(DIR) --compiler $(COMPILER) --target $(TARGET) $(ARGS)
 
 bench: $(SETUP)  ## benchmarks of the hot paths
 	$(PYTHON) -m scripts.bench $(ARGS)

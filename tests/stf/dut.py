@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test asks of the device under test, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from tests.stf.language import Rate
+from tests.stf.program import Action, Array, Table
+
+Match: TypeAlias = tuple[int, ...]
+"""One key field: exact or valid `(value,)`; lpm `(value, prefix length)`; ternary `(value, mask)`;
+range `(low, high)`; optional `(value,)` or `()`."""
+
+
+class DutError(Exception):
+    """The device refused something, or does not have it. One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`priority`: the larger wins; None where the table takes none."""
+
+    table: Table
+    key: tuple[Match, ...]
+    priority: int | None
+    action: Action
+    args: tuple[int, ...]
+
+
+class Dut(Protocol):
+    """A device with the program loaded. Every method may raise DutError."""
+
+    def insert(self, entry: Entry) -> None: ...
+    def remove(self, entry: Entry) -> None: ...
+    def set_default(self, table: Table, action: Action, args: tuple[int, ...]) -> None: ...
+
+    def mirror_to_port(self, session: int, port: int) -> None: ...
+    def mirror_to_group(self, session: int, group: int) -> None: ...
+    def mirror_delete(self, session: int) -> None: ...
+    def mirror_get(self, session: int) -> None: ...
+    def group_create(self, group: int) -> None: ...
+    def node_create(self, rid: int, ports: Sequence[int]) -> None: ...
+    def node_update(self, node: int, ports: Sequence[int]) -> None: ...
+    def node_associate(self, group: int, node: int) -> None: ...
+
+    def counter_read(self, counter: Array, index: int) -> tuple[int, int]:
+        """(packets, bytes)"""
+
+    def direct_counter_read(self, counter: Array, entry: Entry) -> tuple[int, int]: ...
+    def counter_write(self, counter: Array, index: int, packets: int, octets: int) -> None: ...
+    def register_read(self, register: Array, index: int) -> int: ...
+    def register_write(self, register: Array, index: int, value: int) -> None: ...
+    def register_reset(self, register: Array) -> None: ...
+    def meter_get(self, meter: Array, index: int) -> None: ...
+    def meter_set(self, meter: Array, index: int | None, rates: Sequence[Rate]) -> None:
+        """`index` None: all cells."""
+
+    def send(self, port: int, data: bytes) -> None: ...
+    def wait(self) -> None: ...
+    def received(self, expected: Mapping[int, int]) -> Mapping[int, list[bytes]]:
+        """What each port has sent so far. `expected`: packets of a port that are worth waiting for."""
+
+    def close(self) -> None: ...
