@@ -95,6 +95,8 @@ class CheckerStats:
     dropped_packets: int
     """That the NIC's rules drop: bad range, stale, beyond the window."""
     malformed: int
+    lost_packets: int
+    """Inside the NIC when it restarted, and not answered."""
     received_bytes: int
     duplicate_bytes: int
     late_bytes: int
@@ -186,6 +188,12 @@ class Checker:
     def forget(self, qp: int) -> None:
         """The message was given up: it need not become complete. Raises ValueError."""
         self._check(self._lib.checker_forget(self._handle, qp), f"a queue pair that is expected: {qp:#x}")
+
+    def restart(self, now_ns: int) -> None:
+        """The NIC has forgotten flows and bytes, and its steps are installed again, closed. Books say from
+        now on what came since; messages that start over must be expected again. Rules: checker.h.
+        """
+        self._check(self._lib.checker_restart(self._handle, now_ns), "a checker")
 
     # --- what happens
 

@@ -45,6 +45,7 @@ void checker_destroy(checker_t *c) {
     free(c->spare);
     c->spare = next;
   }
+  free(c->past);
   free(c->violations);
   free(c->ring);
   free(c);
@@ -260,6 +261,69 @@ static void has_begun(checker_t *c, uint64_t now, const checked_flow_t *flow) {
   if (flow->next_qp == NO_FLOW || flow->next_forgotten) return;
   arrival_t a = about(flow->next_qp, flow->next_length);
   checker_violate(c, now, CHECKER_NOT_SETTLED, &a, (flow->next_length + BLOCK_BYTES - 1) / BLOCK_BYTES, 0);
+}
+
+// --- restart
+
+uint32_t checker_past_length(const checker_t *c, uint32_t qp) {
+  if (c->past == NULL) return 0;
+  const past_flows_t *past = &c->past[qp & (FLOW_SLOTS - 1)];
+  for (uint32_t i = 0; i < PAST_FLOWS; i++)
+    if (past->qp[i] == qp) return past->length[i];
+  return 0;
+}
+
+static void remember(past_flows_t *past, uint32_t qp, uint32_t length) {
+  if (qp == NO_FLOW || length == 0 || qp == past->qp[0]) return;
+  for (uint32_t i = PAST_FLOWS - 1; i > 0; i--) {
+    past->qp[i] = past->qp[i - 1];
+    past->length[i] = past->length[i - 1];
+  }
+  past->qp[0] = qp;
+  past->length[0] = length;
+}
+
+static bool take_past(checker_t *c) {
+  if (c->past != NULL) return true;
+  c->past = malloc(FLOW_SLOTS * sizeof *c->past);
+  if (c->past == NULL) return false;
+  for (uint32_t i = 0; i < FLOW_SLOTS; i++)
+    for (uint32_t j = 0; j < PAST_FLOWS; j++) c->past[i].qp[j] = NO_FLOW;
+  return true;
+}
+
+int checker_restart(checker_t *c, uint64_t now) {
+  if (!take_past(c)) return CHECKER_NO_MEMORY;
+  // Changes of steps behind packets that are lost have been made all the same.
+  for (; c->reported != c->tail; c->reported++) {
+    const arrival_t *a = &c->ring[c->reported & c->ring_mask];
+    if (a->kind == ARRIVAL_CONTROL)
+      checker_apply(c, now, a->change);
+    else
+      c->stats.lost_packets++;
+  }
+  c->delivered = c->tail;
+  c->undecided = 0;
+  memset(c->ring, 0, ((size_t)c->ring_mask + 1) * sizeof *c->ring);
+  for (uint32_t i = 0; i < FLOW_SLOTS; i++) {
+    checked_flow_t *flow = &c->flows[i];
+    remember(&c->past[i], flow->qp, flow->length);
+    remember(&c->past[i], flow->next_qp, flow->next_length);
+    checker_drop_maps(c, flow);
+    *flow = (checked_flow_t){.qp = NO_FLOW, .next_qp = NO_FLOW, .plain.id = UINT64_MAX};
+  }
+  for (uint32_t i = 0; i < CHECKER_STEP_SLOTS; i++) {
+    step_slot_t *slot = &c->slots[i];
+    slot->entry.open = 0;
+    slot->books = (checker_step_stats_t){
+        .step_tag = slot->books.step_tag,
+        .p_ppm = slot->books.p_ppm,
+        .expected_bytes = slot->books.expected_bytes,
+        .limit_bytes = slot->books.limit_bytes,
+    };
+    derive(c, slot);
+  }
+  return CHECKER_OK;
 }
 
 int64_t checker_finish(checker_t *c, uint64_t now) {

@@ -106,12 +106,13 @@ static enum admission admit(checker_t *c, uint64_t now, const arrival_t *a, chec
     checker_is_settled(c, now, flow);
     checker_drop_maps(c, flow);
     bool expected = flow->next_qp == qp;
+    uint32_t message = expected ? flow->next_length : checker_past_length(c, qp);
     bool gradient = a->tos >> 2 == c->config.gradient_dscp || a->tos >> 2 == c->config.gradient_trimmed_dscp;
     *flow = (checked_flow_t){
         .qp = qp,
-        .forgotten = expected && flow->next_forgotten,
-        .length = expected ? flow->next_length : 0,
-        .blocks = expected ? flow->next_length / BLOCK_BYTES + (flow->next_length % BLOCK_BYTES != 0) : 0,
+        .forgotten = !expected || flow->next_forgotten,
+        .length = message,
+        .blocks = message / BLOCK_BYTES + (message % BLOCK_BYTES != 0),
         .next_qp = expected ? NO_FLOW : flow->next_qp,
         .next_length = expected ? 0 : flow->next_length,
         .next_forgotten = !expected && flow->next_forgotten,
@@ -119,7 +120,7 @@ static enum admission admit(checker_t *c, uint64_t now, const arrival_t *a, chec
         .plain.id = UINT64_MAX,
         .eligible = gradient && slot->present && slot->entry.p_ppm > 0 && slot->entry.eligible,
     };
-    if (expected)
+    if (message != 0)
       c->stats.messages++;
     else
       checker_violate(c, now, CHECKER_UNKNOWN_FLOW, a, flow->next_qp, qp);

@@ -57,6 +57,13 @@ typedef struct checked_flow {
   plain_t plain;
 } checked_flow_t;
 
+// The queue pairs that a flow slot had before the NIC restarted, the latest first.
+enum { PAST_FLOWS = 2 };
+typedef struct past_flows {
+  uint32_t qp[PAST_FLOWS];  // NO_FLOW: none
+  uint32_t length[PAST_FLOWS];
+} past_flows_t;
+
 // A step slot: the entry as installed, and the bytes of its tag, which stay when
 // the entry goes. The first fields are derived from these, for every packet.
 typedef struct step_slot {
@@ -146,6 +153,7 @@ struct checker {
   checker_violation_t *violations;
   uint32_t violation_count;
   spare_maps_t *spare;
+  past_flows_t *past;  // by flow slot; NULL: the NIC has not restarted
   checked_flow_t flows[FLOW_SLOTS];
 };
 
@@ -159,6 +167,8 @@ typedef struct report {
 void checker_violate(checker_t *c, uint64_t now, uint32_t kind, const arrival_t *a, uint64_t expected, uint64_t seen);
 void checker_is_settled(checker_t *c, uint64_t now, const checked_flow_t *flow);  // that it must be
 void checker_apply(checker_t *c, uint64_t now, step_change_t *change);            // takes `change`
+// Of a message from before a restart; 0: none on this queue pair is known.
+uint32_t checker_past_length(const checker_t *c, uint32_t qp);
 
 // Holds a report against its packet, whose flow it belongs to, after the packet
 // has done its work on the books.

@@ -373,10 +373,11 @@ void checker_judge_unknown(checker_t *c, uint64_t now, const arrival_t *a, const
   books->unknown_bytes += length;
   books->trimmed_by_fifth[fifth] += length;
   books->requested_bytes += length;
-  if (flow->next_qp != qp)
+  uint32_t message = flow->next_qp == qp ? flow->next_length : checker_past_length(c, qp);
+  if (message == 0)
     checker_violate(c, now, CHECKER_UNKNOWN_FLOW, a, flow->next_qp, qp);
-  else if ((uint64_t)start + length > flow->next_length)
-    checker_violate(c, now, CHECKER_OUTSIDE_MESSAGE, a, flow->next_length, (uint64_t)start + length);
+  else if ((uint64_t)start + length > message)
+    checker_violate(c, now, CHECKER_OUTSIDE_MESSAGE, a, message, (uint64_t)start + length);
   if (a->delivery != 0) checker_name_delivery(c, now, a, UINT32_MAX, 0, from_network(a->delivery));
   // All of the range is missing, nothing is known of the flow, and nothing is signalled.
   report_t due = {

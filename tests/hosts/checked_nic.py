@@ -135,6 +135,13 @@ class CheckedNic:
         self.model.remove(slot)
         self.checker.remove_step(self.now_ns, slot)
 
+    def restart(self) -> None:
+        """Frames that wait are lost."""
+        for queue in self._queues.values():
+            queue.clear()
+        self.model.restart()
+        self.checker.restart(self.now_ns)
+
     def packet(self, port: int, packet: wire.Roce) -> None:
         """Under a sequence number of its own, as every packet of our transport."""
         psn = self._packets

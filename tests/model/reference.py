@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from tests.model import draws, ranges
@@ -143,6 +143,14 @@ class NicModel:
 
     def remove(self, slot: int) -> None:
         del self.steps[slot]
+
+    def restart(self) -> None:
+        """Its program is loaded anew; what the controller had installed is again, steps closed."""
+        self.step_states.clear()
+        self.receivers.clear()
+        self.senders.clear()
+        self.counters.clear()
+        self.steps = {slot: replace(step, open=False) for slot, step in self.steps.items()}
 
     def query(self, slot: int) -> StateReport:
         """What a PacketOut asks: zeros without an entry, no bytes while no packet has met it."""

@@ -106,6 +106,20 @@ int checker_expect(checker_t *c, uint32_t qp, uint32_t length_bytes);
 // It was given up: it need not become complete.
 int checker_forget(checker_t *c, uint32_t qp);
 
+// The NIC's program was loaded anew, and its steps are installed again, closed. It
+// has forgotten flows and bytes, and so has the checker; what came before is judged
+// as far as it was answered:
+// - Packets inside have no report and no delivery any more. Either of them still
+//   leaving is a stray one.
+// - The books of every step start over: from now on they say what came since, as
+//   the NIC's own byte state does. Nothing more is forgiven in these steps, and to
+//   open one again is a violation.
+// - Messages that were expected need not become complete. Those that start over
+//   are expected again, on other queue pairs.
+// - Packets for a flow slot's last two queue pairs of before may still come: the
+//   NIC begins such a flow anew, and it is judged like any other.
+int checker_restart(checker_t *c, uint64_t now);
+
 // A frame at the NIC's port; `outgoing` 1: the NIC sends it. `bytes` are at
 // `data`, `wire_bytes` is its true length. `context`: the checker. 1: a promise
 // was broken; 0: all is well. They fit `struct sw_observer` of the target.
@@ -146,6 +160,7 @@ typedef struct checker_stats {
   uint64_t unknown_packets;  // of these: found no flow, and started none
   uint64_t dropped_packets;  // that the rules drop: bad range, stale, beyond the window
   uint64_t malformed;
+  uint64_t lost_packets;     // inside the NIC when it restarted, and not answered
   uint64_t received_bytes;   // new, of any flow
   uint64_t duplicate_bytes;
   uint64_t late_bytes;       // of these: for a range forgiven before, while its message was incomplete

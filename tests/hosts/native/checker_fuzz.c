@@ -126,6 +126,10 @@ static void feed(checker_t *c, uint64_t now, int host, int outgoing, const frame
 }
 
 static void control(checker_t *c, uint64_t now) {
+  if (draw(60) == 0) {
+    if (checker_restart(c, now) != CHECKER_OK) fail("restart refused");
+    return;
+  }
   uint32_t slot = (uint32_t)draw(2);
   checker_step_t step = {
       .expected_bytes = 200000 * draw(3),
