@@ -70,7 +70,9 @@ class VirtualFabric:
         self.in_flight: Callable[[], bool] = lambda: False
         """Whether messages are on their way; set by whoever sends them."""
         self.on_restart: list[Callable[[str], None]] = []
-        """Told of the host whose NIC has restarted."""
+        """Told, in this order, of the host whose NIC has restarted. Messages start over in an exchange's
+        turn: who must know of the restart before that goes before it.
+        """
         self._distances: dict[int, dict[str, int]] = {}
         self.native = native.load()
         self._observers = Observers(self.native, self._port_of)

@@ -108,6 +108,19 @@ class _Flying:
         self.early: Arrival | None = None
 
 
+@dataclass(slots=True)
+class StartedOver:
+    """What messages had done when a NIC's restart made them start over: hosts' sums count it once more. A
+    message counts each time. Payload bytes.
+    """
+
+    messages: int = 0
+    sent_bytes: int = 0
+    """For the first time."""
+    settled_bytes: int = 0
+    """Received or forgiven by their hosts."""
+
+
 class Exchange:
     """All messages of a fabric; another one may follow when none of them is in flight.
 
@@ -138,6 +151,7 @@ class Exchange:
         """Told of every message that is sent: its key and the receiver's queue pair."""
         self.on_complete: Callable[[MessageKey, Completion], None] | None = None
         """Told of every message when its sender has the last acknowledgement, before the collectives are."""
+        self.started_over = StartedOver()
         self._ffi, self._lib = fabric.native
         self._attach = fabric.attach
         self._clock = fabric.clock
@@ -233,10 +247,18 @@ class Exchange:
         for number, flying in list(self._flying.items()):
             if flying.post[1] == receiver:
                 del self._flying[number]
+                self._count(number)
                 self._lib.attach_release(self._attach, number)
                 if flying.arrived:  # only its sender doesn't know: nothing is taken twice
                     flying.post = (*flying.post[:-1], self._null)
                 self._post(flying)
+
+    def _count(self, number: int) -> None:
+        progress = self._ffi.new("attach_progress_t *")
+        self._lib.attach_get_progress(self._attach, number, progress)
+        self.started_over.messages += 1
+        self.started_over.sent_bytes += int(progress.sent_bytes)
+        self.started_over.settled_bytes += int(progress.settled_bytes)
 
     def _window(self, sender: int, receiver: int) -> int:
         known = self._windows.get((sender, receiver))

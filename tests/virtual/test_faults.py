@@ -155,6 +155,14 @@ def test_a_nic_that_forgets_flows_in_the_middle_of_a_step(
     assert left["reports"]["h1"]["state"]["forgiven"] > 0
     # Each once in the end: those that started over are settled whole, beside what they had settled before.
     assert left["hosts"]["h2"]["received_messages"] >= 10
+    over, lengths = job.exchange.started_over, sum(done.length_bytes for done in job.completions.values())
+    # By 300 us all messages to it are through.
+    assert (over.messages > 0) is (at_ns < 300_000) and over.settled_bytes <= over.sent_bytes
+    hosts = left["hosts"].values()
+    assert sum(host["first_bytes"] for host in hosts) == lengths + over.sent_bytes
+    assert (
+        sum(host["received_bytes"] + host["forgiven_bytes"] for host in hosts) == lengths + over.settled_bytes
+    )
 
 
 def test_payload_is_whole_after_a_restart(tmp_path: Path) -> None:

@@ -287,6 +287,18 @@ int64_t attach_queue_pair(const attach_t *a, uint32_t message) {
   return m == NULL ? ATTACH_NOT_FOUND : (int64_t)m->receive_qp;
 }
 
+int attach_get_progress(attach_t *a, uint32_t message, attach_progress_t *progress) {
+  const message_t *m = find(a, message);
+  if (m == NULL) return ATTACH_NOT_FOUND;
+  uint64_t now = sw_engine_now(a->engine);
+  transport_flow_stats_t sent, settled;
+  if (transport_flow_stats(a->hosts[m->sender].transport, now, m->send_id, &sent) != TRANSPORT_OK ||
+      transport_flow_stats(a->hosts[m->receiver].transport, now, m->receive_id, &settled) != TRANSPORT_OK)
+    return ATTACH_INVALID;
+  *progress = (attach_progress_t){.sent_bytes = sent.first_bytes, .settled_bytes = settled.settled_bytes};
+  return ATTACH_OK;
+}
+
 int attach_forgiven(const attach_t *a, uint32_t message, transport_range_t *ranges, int capacity) {
   const message_t *m = find(a, message);
   if (m == NULL) return ATTACH_NOT_FOUND;

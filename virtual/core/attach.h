@@ -73,6 +73,12 @@ int64_t attach_post(attach_t *a, uint32_t sender, uint32_t receiver, uint32_t le
                     uint32_t class_, uint32_t step_slot, uint64_t window_bytes, const uint8_t *data, uint8_t *buffer);
 // The receiver's queue pair of a message.
 int64_t attach_queue_pair(const attach_t *a, uint32_t message);
+// How far a message is.
+typedef struct attach_progress {
+  uint64_t sent_bytes;     // for the first time
+  uint64_t settled_bytes;  // at its receiver: received or forgiven
+} attach_progress_t;
+int attach_get_progress(attach_t *a, uint32_t message, attach_progress_t *progress);
 // As transport_forgiven.
 int attach_forgiven(const attach_t *a, uint32_t message, transport_range_t *ranges, int capacity);
 // Ends a message in any state and frees its queue pairs.
