@@ -55,7 +55,8 @@ class StepRow:
     of the step's expected bytes was received or forgiven when the header came, in fifths (all in the first
     where no flow is eligible: then nothing counts as received). forgiven ...
     became_obeying: events of the rank's NIC since its step before, the last three as a sender;
-    signals_ignored: withheld from its exempt flows.
+    signals_ignored: withheld from its exempt flows. A NIC that restarts forgets: what it and the checker say
+    of such a step is of the time since.
     """
 
     arm: str
@@ -164,10 +165,10 @@ class QueueRow:
 class TotalsRow:
     """The run as a whole.
 
-    training_ns: the last rank's last step. offered_bytes: first sends. sent_packets: repeats as well.
-    trimmed_packets, marked_packets, lost_headers: at switches. trimmed_bytes, late_bytes: of headers that
-    reached a NIC, of data that came for a forgiven range. reports_checked: by the checker. hops: packets over
-    links.
+    training_ns: the last rank's last step. offered_bytes: first sends; a message that starts over (a NIC
+    restarted) has two. sent_packets: repeats as well. trimmed_packets, marked_packets, lost_headers: at
+    switches. trimmed_bytes, late_bytes: of headers that reached a NIC, of data that came for a forgiven
+    range. reports_checked: by the checker. hops: packets over links.
     """
 
     arm: str

@@ -88,6 +88,8 @@ class Budgets(Observer):
     ) -> None:
         assert configuration.study is not None
         self.rows: list[StepRow] = []
+        self.differences: list[str] = []
+        """Between the NICs' byte states at their steps' ends and the checkers' books; none are due."""
         self.open: dict[int, set[int]] = defaultdict(set)
         """By step, the ranks with an open budget."""
         self._name = name
@@ -118,6 +120,7 @@ class Budgets(Observer):
         host = self._hosts[rank]
         report = self._control.finish([host], step)[host]
         books = self._audit.books(rank, step)
+        self.differences += self._audit.differences(rank, step, report.state)
         self._audit.remove(rank, step)
         self.rows.append(self._row(rank, report, books))
         self.open[step].discard(rank)
