@@ -8,6 +8,7 @@ from target.bmjson.model import (
     Const,
     Expr,
     Extract,
+    HeaderType,
     Lookahead,
     ParseState,
     Program,
@@ -49,7 +50,7 @@ def _step(program: Program, state: ParseState) -> tuple[int, int] | None:
     bits = read = 0
     for op in state.ops:
         if isinstance(op, Extract):
-            kind = program.stacks[op.target].type if op.is_stack else program.headers[op.target].type
+            kind = _extracted(program, op)
             read = max(read, bits + _looked(op.length))
             bits += kind.room
         elif isinstance(op, Advance):
@@ -64,18 +65,30 @@ def _step(program: Program, state: ParseState) -> tuple[int, int] | None:
     return (bits + 7) // 8, (read + 7) // 8
 
 
+def _extracted(program: Program, op: Extract) -> HeaderType:
+    name = program.stack_headers(op.target, op.member)[0] if op.is_stack else op.target
+    return program.headers[name].type
+
+
+def _depth(program: Program, stack: str) -> int:
+    if stack in program.union_stacks:
+        return len(program.union_stacks[stack].unions)
+    return len(program.stacks[stack].headers)
+
+
 def _looked(expr: Expr | None) -> int:
     return max((e.offset + e.width for e in walk(expr) if isinstance(e, Lookahead)), default=0)
 
 
 def _loop(program: Program, states: list[ParseState]) -> tuple[int, int] | None:
     """The same for states that reach each other, however often."""
-    stacks: set[str] = set()
+    # Bits that an element of each stack has at most.
+    stacks: dict[str, int] = {}
     looked = 0
     for state in states:
         for op in state.ops:
             if isinstance(op, Extract) and op.is_stack:
-                stacks.add(op.target)
+                stacks[op.target] = max(stacks.get(op.target, 0), _extracted(program, op).room)
                 looked = max(looked, _looked(op.length))
             elif isinstance(op, SetField):
                 looked = max(looked, _looked(op.source))
@@ -84,7 +97,7 @@ def _loop(program: Program, states: list[ParseState]) -> tuple[int, int] | None:
             else:
                 return None
         looked = max([looked, *(_looked(part) for part in state.key)])
-    moved = sum(len(program.stacks[s].headers) * program.stacks[s].type.room for s in stacks)
+    moved = sum(_depth(program, stack) * room for stack, room in stacks.items())
     return (moved + 7) // 8, (moved + looked + 7) // 8
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from target.bmjson.model import (
     Argument,
     BoolConst,
@@ -10,6 +12,7 @@ from target.bmjson.model import (
     Expr,
     FieldRef,
     HeaderRef,
+    HeaderType,
     Local,
     Lookahead,
     ObjectRef,
@@ -20,19 +23,24 @@ from target.bmjson.model import (
     StackField,
     StackRef,
     Text,
+    UnionRef,
+    UnionStackRef,
     Vector,
 )
 from target.bmjson.node import Node
 
-_UNARY = {"not", "~", "valid", "d2b", "b2d", "last_stack_index", "size_stack"}
+_UNARY = {"not", "~", "valid", "d2b", "b2d", "last_stack_index", "size_stack", "valid_union"}
 _BINARY = {
     "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=", "and", "or",
-    "two_comp_mod", "usat_cast", "sat_cast", "dereference_header_stack", "access_field",
+    "two_comp_mod", "usat_cast", "sat_cast", "dereference_header_stack", "dereference_union_stack",
+    "access_field", "access_union_header",
 }  # fmt: skip
 _RENAMED = {
     "dereference_stack": "dereference_header_stack",
     "==h": "==",
     "!=h": "!=",
+    "==u": "==",
+    "!=u": "!=",
     "==b": "==",
     "!=b": "!=",
 }
@@ -74,6 +82,25 @@ class ExprReader:
             node.fail(f"there is no header stack {name!r}")
         return name
 
+    def union_stack(self, node: Node) -> str:
+        return self._known(node, self.program.union_stacks, "stack of header unions")
+
+    def union_member(self, stack: Node, member: Node) -> tuple[str, int, HeaderType]:
+        """(stack of unions, index of the member, its type)."""
+        name = self.union_stack(stack)
+        kind = self.program.union_stacks[name].type
+        if member.string() not in dict(kind.members):
+            member.fail(f"header union {kind.name!r} has no member {member.string()!r}")
+        index = kind.index(member.string())
+        return name, index, kind.members[index][1]
+
+    @staticmethod
+    def _known(node: Node, pool: Container[str], what: str) -> str:
+        name = node.string()
+        if name not in pool:
+            node.fail(f"there is no {what} {name!r}")
+        return name
+
     def expr(self, node: Node, params: int = 0, depth: int = 0) -> Expr:
         """An expression. `params`: how many run-time data values the enclosing action has."""
         if depth > _MAX_DEPTH:
@@ -96,6 +123,10 @@ class ExprReader:
             return HeaderRef(self.header(value))
         if kind == "header_stack":
             return StackRef(self.stack(value))
+        if kind == "header_union":
+            return UnionRef(self._known(value, self.program.unions, "header union"))
+        if kind == "header_union_stack":
+            return UnionStackRef(self.union_stack(value))
         if kind == "stack_field":
             stack_node, field_node = value.elements(2)
             stack = self.stack(stack_node)
@@ -103,6 +134,13 @@ class ExprReader:
             if all(f.name != name for f in self.program.stacks[stack].type.fields):
                 field_node.fail(f"stack {stack!r} has no field {name!r}")
             return StackField(stack, name)
+        if kind == "union_stack_field":
+            stack_node, member_node, field_node = value.elements(3)
+            stack, member, element = self.union_member(stack_node, member_node)
+            name = field_node.string()
+            if all(f.name != name for f in element.fields):
+                field_node.fail(f"header {member_node.string()!r} has no field {name!r}")
+            return StackField(stack, name, member)
         if kind == "lookahead":
             offset, width = value.elements(2)
             return Lookahead(offset.integer(0, 1 << 20), width.integer(1, 1 << 16))
@@ -130,7 +168,7 @@ class ExprReader:
             return Op(op, None, sub(right))
         if op in ("+", "-") and left.is_null():
             return Op(op, Const(0), sub(right))
-        if op == "access_field":
+        if op in ("access_field", "access_union_header"):
             return Op(op, sub(left), Const(right.integer(0)))
         if op in _BINARY:
             return Op(op, sub(left), sub(right))
@@ -155,7 +193,9 @@ class ExprReader:
         if kind == "string":
             return Text(value.string())
         if kind == "parameters_vector":
-            return Vector(tuple(self.expr(item, params) for item in value.elements()))
+            # A compiler may write an empty vector as an object.
+            items = value.elements() if value.value != {} else []
+            return Vector(tuple(self.expr(item, params) for item in items))
         return self.expr(node, params)
 
     def primitive(self, node: Node, params: int) -> Primitive:

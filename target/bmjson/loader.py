@@ -27,6 +27,7 @@ from target.bmjson.model import (
 )
 from target.bmjson.node import Node, parse
 from target.bmjson.parsers import read_parser
+from target.bmjson.unions import read_unions
 
 MAX_VARBIT = 8 * 2048
 """Widest field of variable length, in bits."""
@@ -51,14 +52,14 @@ def load(text: str) -> Program:
     major, minor = root["__meta__"]["version"].elements(2)
     if major.integer() != 2:
         major.fail(f"format version {major.integer()}.{minor.integer()} is not supported, expected 2.x")
-    for absent in ("header_union_types", "header_unions", "header_union_stacks", "extern_instances"):
-        for item in root.get(absent, []).elements():
-            item.fail("not supported by this target yet")
+    for item in root.get("extern_instances", []).elements():
+        item.fail("extern instances are not supported, simple_switch has no externs beyond v1model's either")
 
     program = Program()
     types = _header_types(root)
     ids = _headers(root, program, types)
     _stacks(root, program, types, ids)
+    read_unions(root, program, types, ids)
     _aliases(root, program)
     exprs = ExprReader(program)
     _externs(root, program, exprs)

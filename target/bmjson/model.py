@@ -62,6 +62,31 @@ class Stack:
     headers: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UnionType:
+    name: str
+    members: tuple[tuple[str, HeaderType], ...]
+
+    def index(self, name: str) -> int:
+        return next(i for i, (member, _) in enumerate(self.members) if member == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Headers of which one at most is valid."""
+
+    name: str
+    type: UnionType
+    headers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnionStack:
+    name: str
+    type: UnionType
+    unions: tuple[str, ...]
+
+
 # --- expressions
 
 
@@ -93,6 +118,16 @@ class StackRef:
 
 
 @dataclass(frozen=True, slots=True)
+class UnionRef:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnionStackRef:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Local:
     """Run-time data (parameter) of the enclosing action."""
 
@@ -105,6 +140,8 @@ class StackField:
 
     stack: str
     field: str
+    member: int | None = None
+    """Of a stack of unions: which header of the union."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +167,18 @@ class Op:
 
 
 Expr: TypeAlias = (
-    FieldRef | Const | BoolConst | HeaderRef | StackRef | Local | StackField | Lookahead | RegisterRef | Op
+    FieldRef
+    | Const
+    | BoolConst
+    | HeaderRef
+    | StackRef
+    | UnionRef
+    | UnionStackRef
+    | Local
+    | StackField
+    | Lookahead
+    | RegisterRef
+    | Op
 )
 
 
@@ -143,6 +191,8 @@ class Extract:
     is_stack: bool
     length: Expr | None = None
     """Bits of the varbit field."""
+    member: int | None = None
+    """Into a stack of unions: which header of the next union."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +434,8 @@ class Program:
 
     headers: dict[str, Header] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
+    unions: dict[str, Union] = field(default_factory=dict)
+    union_stacks: dict[str, UnionStack] = field(default_factory=dict)
     aliases: dict[str, FieldRef] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     parser: Parser = field(default_factory=lambda: Parser("parser", None, {}))
@@ -418,6 +470,12 @@ class Program:
         if found is not None and any(f.name == field_name for f in found.type.fields):
             return FieldRef(header, field_name)
         return None
+
+    def stack_headers(self, stack: str, member: int | None = None) -> tuple[str, ...]:
+        """The elements of a stack; of a stack of unions, the elements' headers that `member` denotes."""
+        if member is None:
+            return self.stacks[stack].headers
+        return tuple(self.unions[name].headers[member] for name in self.union_stacks[stack].unions)
 
     def field_type(self, ref: FieldRef) -> FieldType:
         if ref.field == "$valid$":

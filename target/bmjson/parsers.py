@@ -66,6 +66,10 @@ def _parser_op(node: Node, program: Program, exprs: ExprReader) -> ParserOp:
         if kind == "stack":
             stack = exprs.stack(target["value"])
             return _extract(node, stack, True, program.stacks[stack].type, length)
+        if kind == "union_stack":
+            stack_node, member_node = target["value"].elements(2)
+            stack, member, element = exprs.union_member(stack_node, member_node)
+            return _extract(node, stack, True, element, length, member)
         target["type"].fail(f"extracting into {kind!r} is not supported")
     if op == "set":
         dest, source = parameters.elements(2)
@@ -88,13 +92,15 @@ def _parser_op(node: Node, program: Program, exprs: ExprReader) -> ParserOp:
     node["op"].fail(f"parser operation {op!r} is not supported")
 
 
-def _extract(node: Node, target: str, is_stack: bool, kind: HeaderType, length: Expr | None) -> Extract:
+def _extract(
+    node: Node, target: str, is_stack: bool, kind: HeaderType, length: Expr | None, member: int | None = None
+) -> Extract:
     if (kind.varbit is None) != (length is None):
         node["op"].fail(
             f"{target!r} has {'no' if kind.varbit is None else 'a'} varbit field, "
             f"expected {'extract' if kind.varbit is None else 'extract_VL'!r}"
         )
-    return Extract(target, is_stack, length)
+    return Extract(target, is_stack, length, member)
 
 
 def _key_part(node: Node, exprs: ExprReader) -> Expr:
@@ -110,7 +116,7 @@ def _key_width(part: Expr, program: Program) -> int:
     if isinstance(part, Lookahead):
         return part.width
     if isinstance(part, StackField):
-        header_type = program.stacks[part.stack].type
+        header_type = program.headers[program.stack_headers(part.stack, part.member)[0]].type
         return header_type.fields[header_type.index(part.field)].width
     assert isinstance(part, FieldRef)
     return program.field_type(part).width

@@ -18,6 +18,8 @@ from target.bmjson.model import (
     RegisterRef,
     StackField,
     StackRef,
+    UnionRef,
+    UnionStackRef,
 )
 from target.bmjson.node import JsonError
 from target.codegen.usage import header_type
@@ -26,7 +28,7 @@ MAX_LIMBS = 128
 """Widest intermediate value: 8192 bits."""
 
 COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}
-BOOLEAN_OPERATORS = {"and", "or", "not", "valid", "d2b"}
+BOOLEAN_OPERATORS = {"and", "or", "not", "valid", "valid_union", "d2b"}
 
 
 def limbs_for(low: int, high: int) -> int:
@@ -74,7 +76,7 @@ class Bounds:
             kind = self.program.field_type(e)
             return self.width_bounds(kind.width, kind.signed)
         if isinstance(e, StackField):
-            element = self.program.stacks[e.stack].type
+            element = self.program.headers[self.program.stack_headers(e.stack, e.member)[0]].type
             kind = element.fields[element.index(e.field)]
             return self.width_bounds(kind.width, kind.signed)
         if isinstance(e, Lookahead):
@@ -83,7 +85,7 @@ class Bounds:
             return self.width_bounds(self.params[e.index].width)
         if isinstance(e, RegisterRef):
             return self.width_bounds(self.program.registers[e.array].width)
-        if isinstance(e, BoolConst | HeaderRef | StackRef):
+        if isinstance(e, BoolConst | HeaderRef | StackRef | UnionRef | UnionStackRef):
             return 0, 1
         return self._op_bounds(e)
 

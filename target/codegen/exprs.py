@@ -17,7 +17,6 @@ from target.bmjson.model import (
     Const,
     Expr,
     FieldRef,
-    HeaderRef,
     Local,
     Lookahead,
     Op,
@@ -25,12 +24,15 @@ from target.bmjson.model import (
     RegisterRef,
     StackField,
     StackRef,
+    UnionStackRef,
 )
 from target.codegen import fields
 from target.codegen.arrays import register_name
 from target.codegen.bounds import BOOLEAN_OPERATORS, COMPARISONS, MAX_LIMBS, Bounds, limbs, limbs_for
 from target.codegen.emitter import Emitter, c_u64
+from target.codegen.header_tests import HeaderTests
 from target.codegen.layout import Layout, slot_bytes
+from target.codegen.usage import header_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class ExprGen(Bounds):
         super().__init__(layout.program, params, place)
         self.layout = layout
         self.out = out
+        self.headers = HeaderTests(self)
 
     # --- values
 
@@ -156,9 +159,9 @@ class ExprGen(Bounds):
         if isinstance(e, RegisterRef):
             return self._register(e, n, low, high)
         if isinstance(e, StackField):
-            stack = self.program.stacks[e.stack]
             index = f"(uint64_t){self.layout.cursor(e.stack)} - 1"
-            return self._stack_field(list(stack.headers), index, e.field, width, low, high)
+            headers = self.program.stack_headers(e.stack, e.member)
+            return self._stack_field(headers, index, e.field, width, low, high)
         raise self.fail("this is not a value")
 
     def field(self, ref: FieldRef) -> str:
@@ -228,7 +231,7 @@ class ExprGen(Bounds):
         return Value(name, n, low, high, True)
 
     def _stack_field(
-        self, headers: list[str], index: str, field: str, width: int, low: int, high: int
+        self, headers: tuple[str, ...], index: str, field: str, width: int, low: int, high: int
     ) -> Value:
         n = limbs_for(low, high)
         name = self.out.fresh()
@@ -270,19 +273,20 @@ class ExprGen(Bounds):
         if op in ("two_comp_mod", "sat_cast", "usat_cast"):
             return self._cast(e, n)
         if op in ("last_stack_index", "size_stack"):
-            if not isinstance(e.right, StackRef):
+            if not isinstance(e.right, StackRef | UnionStackRef):
                 raise self.fail(f"{op!r} needs a header stack")
             code = f"(uint64_t){self.layout.cursor(e.right.name)}"
             return f"({code} - 1)" if op == "last_stack_index" else code
         if op == "access_field":
             kind = self.accessed(e)
             low, high = self.bounds(e)
-            if isinstance(e.left, HeaderRef):
-                return self._load(FieldRef(e.left.name, kind.name), low, high).code
-            assert isinstance(e.left, Op) and isinstance(e.left.left, StackRef) and e.left.right is not None
-            stack = self.program.stacks[e.left.left.name]
-            index = self.exact_u64(e.left.right)
-            return self._stack_field(list(stack.headers), index, kind.name, kind.width, low, high).code
+            found = header_choice(self.program, e.left)
+            assert found is not None
+            chosen, headers = found
+            if chosen is None:
+                return self._load(FieldRef(headers[0], kind.name), low, high).code
+            index = self.exact_u64(chosen)
+            return self._stack_field(headers, index, kind.name, kind.width, low, high).code
         raise self.fail(f"operator {op!r} is not supported here")
 
     def _wide(self, name: str, n: int, *args: str) -> str:
@@ -437,8 +441,8 @@ class ExprGen(Bounds):
         if op in ("and", "or"):
             assert e.left is not None and e.right is not None
             return f"({self.boolean(e.left)} {'&&' if op == 'and' else '||'} {self.boolean(e.right)})"
-        if op == "valid":
-            return self._validity(e.right)
+        if op in ("valid", "valid_union"):
+            return self.headers.validity(op, e.right)
         if op == "d2b":
             assert e.right is not None
             v = self.value(e.right)
@@ -449,28 +453,14 @@ class ExprGen(Bounds):
         assert e.left is not None and e.right is not None
         if op in ("==", "!=") and self.is_bool(e.left):
             return f"(!{self.boolean(e.left)} {op} !{self.boolean(e.right)})"
-        if op in ("==", "!=") and self.layout.type_of(e.left) is not None:
-            return self._headers_equal(e)
-        return self._compare(op, e.left, e.right)
+        if op in ("==", "!=") and self.headers.denotes(e.left) is not None:
+            return self.headers.equal(e)
+        return self.compare(op, e.left, e.right)
 
     def _is_zero(self, v: Value) -> str:
         return f"sw_wide_eq({v.code}, {self.const(0, v.limbs)}, {v.limbs})"
 
-    def _validity(self, e: Expr | None) -> str:
-        if isinstance(e, HeaderRef):
-            return self.layout.valid(e.name)
-        if isinstance(e, Op) and e.op == "dereference_header_stack" and isinstance(e.left, StackRef):
-            assert e.right is not None
-            index, name = self.exact_u64(e.right), self.out.fresh()
-            self.out.line(f"int {name} = 0;")
-            with self.out.block(f"switch ({index})"):
-                for i, header in enumerate(self.program.stacks[e.left.name].headers):
-                    self.out.line(f"case {i}: {name} = {self.layout.valid(header)}; break;")
-                self.out.line("default: st->index_errors++;")
-            return name
-        raise self.fail("'valid' needs a header")
-
-    def _compare(self, op: str, left: Expr, right: Expr) -> str:
+    def compare(self, op: str, left: Expr, right: Expr) -> str:
         a, b = self.value(left), self.value(right)
         low, high = min(a.low, b.low), max(a.high, b.high)
         n = limbs_for(low, high)
@@ -486,17 +476,3 @@ class ExprGen(Bounds):
         if op in ("<", ">="):
             return f"({'!' if op == '>=' else ''}sw_wide_lt({x}, {y}, {n}, {signed}))"
         return f"({'!' if op == '<=' else ''}sw_wide_lt({y}, {x}, {n}, {signed}))"
-
-    def _headers_equal(self, e: Op) -> str:
-        if not isinstance(e.left, HeaderRef) or not isinstance(e.right, HeaderRef):
-            raise self.fail("comparing elements of a header stack is not supported")
-        header_type = self.program.headers[e.left.name].type
-        if header_type is not self.program.headers[e.right.name].type:
-            raise self.fail("headers of different types can't be compared")
-        same = [
-            self._compare("==", FieldRef(e.left.name, f.name), FieldRef(e.right.name, f.name))
-            for f in header_type.fields
-        ]
-        va, vb = self.layout.valid(e.left.name), self.layout.valid(e.right.name)
-        equal = f"({va} == {vb} && (!{va} || ({' && '.join(same) or '1'})))"
-        return equal if e.op == "==" else f"(!{equal})"

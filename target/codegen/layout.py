@@ -22,7 +22,10 @@ from target.codegen.parseplan import ParsePlan
 from target.codegen.usage import EGRESS_RID, EGRESS_STARTS, Usage, header_type
 from target.codegen.varbit import VarField, var_field
 
-_MOVING = {"add_header", "remove_header", "assign_header", "assign_header_stack", "push", "pop"}
+_MOVING = {
+    "add_header", "remove_header", "assign_header", "assign_header_stack", "assign_union",
+    "assign_union_stack", "push", "pop",
+}  # fmt: skip
 
 
 def ctype(width: int) -> str:
@@ -54,7 +57,9 @@ class Layout:
         self.plan = ParsePlan(program)
         self.header_index = {name: i for i, name in enumerate(program.headers)}
         self.stack_index = {name: i for i, name in enumerate(program.stacks)}
+        self.union_stack_index = {name: i for i, name in enumerate(program.union_stacks)}
         self.stack_of = {h: s.name for s in program.stacks.values() for h in s.headers}
+        self._union_of = {h: union for union in program.unions.values() for h in union.headers}
         self.packed = [h.name for h in program.headers.values() if not h.metadata]
         self._bit = {name: i for i, name in enumerate(self.packed)}
         found = {name: var_field(program.headers[name].type) for name in self.packed}
@@ -152,8 +157,26 @@ class Layout:
         return " && ".join(tests) or "1"
 
     def set_valid(self, header: str) -> str:
+        """Of a union, the others become invalid."""
         word, mask = self._mask(header, "valid")
-        return f"{word} |= {mask};"
+        union = self._union_of.get(header)
+        others = (
+            [self.set_invalid(name) for name in union.headers if name != header] if union is not None else []
+        )
+        return " ".join([*others, f"{word} |= {mask};"])
+
+    def flip_valid(self, header: str) -> str:
+        word, mask = self._mask(header, "valid")
+        return f"{word} ^= {mask};"
+
+    def any_valid(self, union: str) -> str:
+        """C expression for a union's validity: 0 or 1."""
+        words: dict[int, int] = {}
+        for name in self.program.unions[union].headers:
+            word, bit = divmod(self._bit[name], 64)
+            words[word] = words.get(word, 0) | 1 << bit
+        tests = [f"(m->valid{w} & UINT64_C({bits:#x}))" for w, bits in words.items()]
+        return f"(({' | '.join(tests)}) != 0)"
 
     def set_invalid(self, header: str) -> str:
         word, mask = self._mask(header, "valid")
@@ -235,6 +258,8 @@ class Layout:
 
     def cursor(self, stack: str) -> str:
         """C lvalue of the number of elements extracted into a stack."""
+        if stack in self.union_stack_index:
+            return f"m->u{self.union_stack_index[stack]}_next"
         return f"m->s{self.stack_index[stack]}_next"
 
     # --- metadata
@@ -275,6 +300,7 @@ class Layout:
             names.append("moved")
         names += [f"o{self.header_index[h]}" for h in self.packed if self.has_offset(h)]
         names += [f"l{self.header_index[h]}" for h in self.varbits]
+        names += [f"u{i}_next" for i in self.union_stack_index.values()]
         return [*names, *(f"s{i}_next" for i in self.stack_index.values())]
 
     # --- the structs

@@ -36,6 +36,7 @@ class ParsePlan:
         self._starts: dict[str, set[int] | None] = {}
         order = program.deparser
         self._place = {name: i for i, name in enumerate(order) if order.count(name) == 1}
+        self._in_unions = {name for union in program.unions.values() for name in union.headers}
         self._flow()
         self.offset = {
             name: next(iter(starts))
@@ -70,11 +71,12 @@ class ParsePlan:
         offsets, last = entry.offsets, entry.last
         for op in state.ops:
             if isinstance(op, Extract):
-                names = self.program.stacks[op.target].headers if op.is_stack else (op.target,)
+                names = self.program.stack_headers(op.target, op.member) if op.is_stack else (op.target,)
                 for name in names:
                     self._start(name, offsets)
                 places = [self._place.get(name, -1) for name in names]
-                if min(places) <= last or len(places) > 1:
+                # A header of a union takes the place of another one.
+                if min(places) <= last or len(places) > 1 or names[0] in self._in_unions:
                     self.irregular.add(state.name)
                 last = max(last, *places)
                 size = self.program.headers[names[0]].type.width // 8

@@ -135,7 +135,7 @@ class ParserGen:
             self._lookaheads(op.source)
             self.prims.gen.place = self.gen.place
             if isinstance(op.source, FieldRef) and self.layout.is_varbit(op.dest):
-                self.prims.copy_varbit(op.dest, op.source)
+                self.prims.headers.copy_varbit(op.dest, op.source)
             else:
                 self.prims.store(op.dest, op.source)
         elif isinstance(op, Verify):
@@ -174,16 +174,17 @@ class ParserGen:
                 cursor = layout.cursor(stack)
                 out.line(f"if ({cursor} < {position}) {cursor} = {position};")
             return
-        stack_ = self.program.stacks[op.target]
+        headers = self.program.stack_headers(op.target, op.member)
+        kind = self.program.headers[headers[0]].type
         cursor = layout.cursor(op.target)
-        size = stack_.type.width // 8
+        size = kind.width // 8
         error = self._error("StackOutOfBounds")
-        out.line(f"if ({cursor} >= {len(stack_.headers)}) {{ error = {error}; goto done; }}")
-        length = self._length(op, stack_.type)
+        out.line(f"if ({cursor} >= {len(headers)}) {{ error = {error}; goto done; }}")
+        length = self._length(op, kind)
         if not length:
             self._need(f"{size}u")
         with out.block(f"switch ({cursor})"):
-            for i, name in enumerate(stack_.headers):
+            for i, name in enumerate(headers):
                 with out.block(f"case {i}:", " break;"):
                     self._unpack(name, length)
         out.line(f"{cursor}++;")

@@ -12,14 +12,12 @@ from target.bmjson.model import (
     Const,
     Expr,
     FieldRef,
-    HeaderRef,
     ObjectRef,
     Op,
     Param,
     Primitive,
     RegisterRef,
     StackField,
-    StackRef,
     Text,
     Vector,
 )
@@ -30,7 +28,9 @@ from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_string, c_u64
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
+from target.codegen.header_primitives import HeaderPrimitives
 from target.codegen.layout import Layout, ctype, slot_bytes
+from target.codegen.usage import header_choice
 from target.codegen.varbit import refuse_varbit
 
 _ARITHMETIC = {
@@ -50,16 +50,10 @@ class PrimitiveGen:
         self.where = where
         """parser, ingress, egress or deparser: what may be called, and where metadata is."""
         self.gen = ExprGen(layout, out, params)
+        self.headers = HeaderPrimitives(self)
         self._table: dict[str, Callable[[Primitive], None]] = {
             "assign": self._assign,
             "modify_field": self._assign,
-            "assign_VL": self._assign_varbit,
-            "assign_header": self._assign_header,
-            "assign_header_stack": self._assign_stack,
-            "add_header": self._add_header,
-            "remove_header": self._remove_header,
-            "push": self._push,
-            "pop": self._pop,
             "drop": self._drop,
             "mark_to_drop": self._drop,
             "no_op": lambda call: None,
@@ -80,6 +74,7 @@ class PrimitiveGen:
             "add_to_field": lambda call: self._in_place(call, "+"),
             "subtract_from_field": lambda call: self._in_place(call, "-"),
             **{name: self._three(op) for name, op in _ARITHMETIC.items()},
+            **self.headers.table(),
         }
 
     def emit(self, call: Primitive) -> None:
@@ -124,7 +119,8 @@ class PrimitiveGen:
             refuse_varbit(dest, self.program.headers[dest.header].type, self.gen.place)
             return self.program.field_type(dest).width
         if isinstance(dest, StackField):
-            header_type = self.program.stacks[dest.stack].type
+            first = self.program.stack_headers(dest.stack, dest.member)[0]
+            header_type = self.program.headers[first].type
             return header_type.fields[header_type.index(dest.field)].width
         if isinstance(dest, RegisterRef):
             return self.program.registers[dest.array].width
@@ -176,9 +172,9 @@ class PrimitiveGen:
         if isinstance(dest, FieldRef):
             self._lines(self.put(dest, code))
         elif isinstance(dest, StackField):
-            stack = self.program.stacks[dest.stack]
             index = f"(uint64_t){self.layout.cursor(dest.stack)} - 1"
-            self._switch(index, [self.put(FieldRef(h, dest.field), code) for h in stack.headers])
+            headers = self.program.stack_headers(dest.stack, dest.member)
+            self._switch(index, [self.put(FieldRef(h, dest.field), code) for h in headers])
         elif isinstance(dest, RegisterRef):
             register = self.program.registers[dest.array]
             cells = register_name(self.program, dest.array)
@@ -197,16 +193,16 @@ class PrimitiveGen:
             header_type = self.layout.type_of(dest.left)
             assert header_type is not None
             field = header_type.fields[dest.right.value].name
-            if isinstance(dest.left, HeaderRef):
-                self._lines(self.put(FieldRef(dest.left.name, field), code))
+            found = header_choice(self.program, dest.left)
+            assert found is not None
+            chosen, headers = found
+            if chosen is None:
+                self._lines(self.put(FieldRef(headers[0], field), code))
                 return
-            assert isinstance(dest.left, Op) and isinstance(dest.left.left, StackRef)
-            assert dest.left.right is not None
-            headers = self.program.stacks[dest.left.left.name].headers
             # The value is computed before the index, and once for all elements.
             if n <= 2:
                 code = self.gen.store(code, n)
-            index = self.gen.exact_u64(dest.left.right)
+            index = self.gen.exact_u64(chosen)
             self._switch(index, [self.put(FieldRef(h, field), code) for h in headers])
 
     def _lines(self, lines: list[str]) -> None:
@@ -224,29 +220,6 @@ class PrimitiveGen:
         if isinstance(dest, FieldRef) and isinstance(source, FieldRef) and self._copy_bytes(dest, source):
             return
         self.store(dest, source)
-
-    def _assign_varbit(self, call: Primitive) -> None:
-        dest, source = (self._expr(a, call) for a in self._args(call, 2))
-        if not isinstance(dest, FieldRef) or not isinstance(source, FieldRef):
-            raise JsonError(f"{call.place}: {call.op!r} needs two fields")
-        self.copy_varbit(dest, source)
-
-    def copy_varbit(self, dest: FieldRef, source: FieldRef) -> None:
-        """The assignment of one varbit field to another: its bytes and their number."""
-        layout = self.layout
-        if not layout.is_varbit(dest) or not layout.is_varbit(source):
-            raise self.gen.fail("a varbit field can be assigned another varbit field only")
-        if dest == source:
-            return
-        (place, to, room), (origin, at, most) = layout.spot(dest), layout.spot(source)
-        if most > room:
-            raise self.gen.fail(f"a varbit field of {room} bits can't hold one of {most} bits")
-        length = layout.var_length(source.header)
-        self.out.line(f"sw_varbit_copy({place}, {to}, {origin}, {at}, {length});")
-        self.out.line(f"{layout.var_length(dest.header)} = {length};")
-        if not self.program.headers[dest.header].local:
-            self.out.line(f"{layout.set_dirty(dest.header)}")
-            self.out.line("m->moved = 1;")
 
     def _copy_bytes(self, dest: FieldRef, source: FieldRef) -> bool:
         """Copy whole bytes from header to header; their order does not matter."""
@@ -272,133 +245,6 @@ class PrimitiveGen:
             self.store(dest, Op(op, left, right))
 
         return emit
-
-    # --- headers
-
-    def _each_header(self, arg: Argument, call: Primitive, body: Callable[[str], None]) -> None:
-        """Emit `body` for a header, or a switch over a stack's elements."""
-        if isinstance(arg, HeaderRef):
-            body(arg.name)
-            return
-        if isinstance(arg, Op) and arg.op == "dereference_header_stack" and isinstance(arg.left, StackRef):
-            assert arg.right is not None
-            with self.out.block(f"switch ({self.gen.exact_u64(arg.right)})"):
-                for i, name in enumerate(self.program.stacks[arg.left.name].headers):
-                    with self.out.block(f"case {i}:", " break;"):
-                        body(name)
-                self.out.line("default: st->index_errors++;")
-            return
-        raise JsonError(f"{call.place}: {call.op!r} needs a header here")
-
-    def copy_header(self, dest: str, source: str) -> None:
-        """The assignment of one header to another, validity included."""
-        layout, out = self.layout, self.out
-        header = self.program.headers[dest]
-        if dest == source:
-            return
-        if header.metadata:
-            for field in header.type.fields:
-                ref, origin = FieldRef(dest, field.name), FieldRef(source, field.name)
-                if layout.is_live(ref) and layout.is_live(origin):
-                    self._lines(self.put(ref, layout.metadata(origin)))
-            return
-        out.line("m->moved = 1;")
-        with out.block(f"if ({layout.valid(source)})"):
-            out.line(layout.set_valid(dest))
-            if layout.size(dest):
-                out.line(f"memcpy({layout.place(dest)}, {layout.place(source)}, {layout.size(dest)});")
-            if dest in layout.varbits:
-                out.line(f"{layout.var_length(dest)} = {layout.var_length(source)};")
-        out.line(f"else {layout.set_invalid(dest)}")
-
-    def _assign_header(self, call: Primitive) -> None:
-        dest, source = self._args(call, 2)
-
-        def outer(to: str) -> None:
-            def inner(origin: str) -> None:
-                if self.program.headers[to].type is not self.program.headers[origin].type:
-                    raise JsonError(f"{call.place}: headers of different types can't be assigned")
-                self.copy_header(to, origin)
-
-            self._each_header(source, call, inner)
-
-        self._each_header(dest, call, outer)
-
-    def _stack(self, arg: Argument, call: Primitive) -> str:
-        if not isinstance(arg, StackRef):
-            raise JsonError(f"{call.place}: {call.op!r} needs a header stack here")
-        return arg.name
-
-    def _assign_stack(self, call: Primitive) -> None:
-        dest, source = (self._stack(a, call) for a in self._args(call, 2))
-        to, origin = self.program.stacks[dest], self.program.stacks[source]
-        if len(to.headers) != len(origin.headers) or to.type is not origin.type:
-            raise JsonError(f"{call.place}: stacks of different shape can't be assigned")
-        for a, b in zip(to.headers, origin.headers, strict=True):
-            self.copy_header(a, b)
-        self.out.line(f"{self.layout.cursor(dest)} = {self.layout.cursor(source)};")
-
-    def _add_header(self, call: Primitive) -> None:
-        (arg,) = self._args(call, 1)
-
-        def body(name: str) -> None:
-            header = self.program.headers[name]
-            if header.metadata or header.local:
-                return
-            with self.out.block(f"if (!{self.layout.valid(name)})"):
-                self.out.line(self.layout.set_valid(name))
-                self.out.line("m->moved = 1;")
-                size = self.layout.size(name)
-                self.out.line(f"memset({self.layout.place(name)}, 0, {slot_bytes(size)});")
-                self.out.line(f"pkt->length += {self.layout.length(name)};")
-
-        self._each_header(arg, call, body)
-
-    def _remove_header(self, call: Primitive) -> None:
-        (arg,) = self._args(call, 1)
-
-        def body(name: str) -> None:
-            header = self.program.headers[name]
-            if header.metadata or header.local:
-                return
-            with self.out.block(f"if ({self.layout.valid(name)})"):
-                self.out.line(self.layout.set_invalid(name))
-                self.out.line("m->moved = 1;")
-                self.out.line(f"pkt->length -= {self.layout.length(name)};")
-
-        self._each_header(arg, call, body)
-
-    def _shift_stack(self, call: Primitive) -> tuple[str, list[str], int]:
-        stack_arg, count_arg = self._args(call, 2)
-        stack = self._stack(stack_arg, call)
-        if not isinstance(count_arg, Const) or count_arg.value < 0:
-            raise JsonError(f"{call.place}: {call.op!r} needs a constant count")
-        return stack, list(self.program.stacks[stack].headers), count_arg.value
-
-    def _drop_elements(self, headers: list[str]) -> None:
-        if headers:
-            self.out.line("m->moved = 1;")
-        for name in headers:
-            self.out.line(self.layout.set_invalid(name))
-
-    def _push(self, call: Primitive) -> None:
-        stack, headers, count = self._shift_stack(call)
-        for i in reversed(range(count, len(headers))):
-            self.copy_header(headers[i], headers[i - count])
-        self._drop_elements(headers[:count])
-        cursor = self.layout.cursor(stack)
-        size = len(headers)
-        self.out.line(f"{cursor} = (uint8_t)({cursor} + {min(count, size)} > {size} ? {size} : "
-                      f"{cursor} + {min(count, size)});")  # fmt: skip
-
-    def _pop(self, call: Primitive) -> None:
-        stack, headers, count = self._shift_stack(call)
-        keep = max(0, len(headers) - count)
-        for i in range(keep):
-            self.copy_header(headers[i], headers[i + count])
-        self._drop_elements(headers[keep:])
-        cursor = self.layout.cursor(stack)
-        self.out.line(f"{cursor} = (uint8_t)({cursor} > {count} ? {cursor} - {count} : 0);")
 
     # --- v1model
 

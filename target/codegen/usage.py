@@ -9,6 +9,7 @@ from target.bmjson.model import (
     Advance,
     Argument,
     Calculation,
+    Const,
     Expr,
     Extract,
     FieldRef,
@@ -25,6 +26,8 @@ from target.bmjson.model import (
     StackField,
     StackRef,
     Text,
+    UnionRef,
+    UnionStackRef,
     Vector,
     Verify,
 )
@@ -76,13 +79,38 @@ def walk(arg: Argument | None) -> Iterator[Expr]:
         yield from walk(arg.index)
 
 
+Choice = tuple[Expr | None, tuple[str, ...]]
+"""What an expression may denote: names, and the index that chooses one of them; None: there is one only."""
+
+
+def union_choice(program: Program, expr: Expr | None) -> Choice | None:
+    """The unions that an expression may denote; None: it denotes no union."""
+    if isinstance(expr, UnionRef):
+        return None, (expr.name,)
+    if isinstance(expr, Op) and expr.op == "dereference_union_stack" and isinstance(expr.left, UnionStackRef):
+        return expr.right, program.union_stacks[expr.left.name].unions
+    return None
+
+
+def header_choice(program: Program, expr: Expr | None) -> Choice | None:
+    """The headers that an expression may denote; None: it denotes no header."""
+    if isinstance(expr, HeaderRef):
+        return None, (expr.name,)
+    if not isinstance(expr, Op):
+        return None
+    if expr.op == "dereference_header_stack" and isinstance(expr.left, StackRef):
+        return expr.right, program.stacks[expr.left.name].headers
+    if expr.op == "access_union_header" and isinstance(expr.right, Const):
+        found, member = union_choice(program, expr.left), expr.right.value
+        if found is not None and member < len(program.unions[found[1][0]].headers):
+            return found[0], tuple(program.unions[name].headers[member] for name in found[1])
+    return None
+
+
 def header_type(program: Program, expr: Expr | None) -> HeaderType | None:
     """Header type of an expression that denotes a header."""
-    if isinstance(expr, HeaderRef):
-        return program.headers[expr.name].type
-    if isinstance(expr, Op) and expr.op == "dereference_header_stack" and isinstance(expr.left, StackRef):
-        return program.stacks[expr.left.name].type
-    return None
+    found = header_choice(program, expr)
+    return program.headers[found[1][0]].type if found is not None else None
 
 
 def primitives(program: Program) -> Iterator[Primitive]:
@@ -117,7 +145,8 @@ class Usage:
         if isinstance(expr, FieldRef):
             into.add(self.key(expr.header, expr.field))
         elif isinstance(expr, StackField):
-            into.add((f"type {self.program.stacks[expr.stack].type.name}", expr.field))
+            first = self.program.stack_headers(expr.stack, expr.member)[0]
+            into.add((f"type {self.program.headers[first].type.name}", expr.field))
         elif isinstance(expr, Op) and expr.op == "access_field":
             found = header_type(self.program, expr.left)
             assert expr.right is not None
@@ -126,8 +155,11 @@ class Usage:
                 into.add((f"type {found.name}", found.fields[index].name))
         elif isinstance(expr, Op) and expr.op in ("==", "!="):
             found = header_type(self.program, expr.left)
-            if found is not None:
-                into.update((f"type {found.name}", f.name) for f in found.fields)
+            kinds = [found] if found is not None else []
+            union = union_choice(self.program, expr.left)
+            if union is not None:
+                kinds = [header for _, header in self.program.unions[union[1][0]].type.members]
+            into.update((f"type {kind.name}", f.name) for kind in kinds for f in kind.fields)
 
     def _reads(self, arg: Argument | None) -> None:
         for expr in walk(arg):

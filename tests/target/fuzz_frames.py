@@ -38,6 +38,7 @@ def program() -> str:
     b.instance("l1", "l0")
     b.header("var", [("odd", 3), ("data", "*"), ("rest", 13)], max_length=2 + 34)
     b.instance("other", "var")
+    b.unions("either", [("label", "l0"), ("var", "var")], "u[0]", "u[1]", "u[2]", stack="u")
     b.header("meta", [("m", 16), ("big", 2048)], metadata=True)
     ids = {h["name"]: h["id"] for h in b.headers}
     b.extra["header_stacks"] = [
@@ -57,8 +58,8 @@ def program() -> str:
          "if_cond": None, "update": True, "verify": False}
     ]  # fmt: skip
     kind = [field("x", "kind")]
-    cases = [case("0x01", "y"), case("0x02", "labels"), case("0x03", "var"), case("0x80", "skip", "0xc0")]
-    cases.append(default_case(None))
+    cases = [case("0x01", "y"), case("0x02", "labels"), case("0x03", "var"), case("0x04", "unions")]
+    cases += [case("0x80", "skip", "0xc0"), default_case(None)]
     b.state("start", [extract("x")], kind, *cases)
     b.state("y", [extract("y")], [{"type": "lookahead", "value": [5, 70]}],
             case("0x" + "00" * 9, None), default_case("z"))  # fmt: skip
@@ -69,6 +70,16 @@ def program() -> str:
     second = op("<<", op("&", field("x", "v"), const(63)), const(3))
     b.state("var", [extract_varbit("var", amount), extract_varbit("other", second)])
     b.state("skip", [{"op": "advance", "parameters": [{"type": "expression", "value": amount}]}])
+    look = {"type": "lookahead", "value": [0, 3]}
+    either = [case("0x00", "u_label"), case("0x01", "u_var"), default_case(None)]
+    b.state("unions", [], [look], *either)
+    labels, variable = extract("u"), extract_varbit("u", second)
+    labels["parameters"][0] = {"type": "union_stack", "value": ["u", "label"]}
+    variable["parameters"][0] = {"type": "union_stack", "value": ["u", "var"]}
+    b.state("u_label", [labels], [look], *either)
+    b.state("u_var", [variable], [look], *either)
+    stack = {"type": "header_union_stack", "value": "u"}
+    element = op("dereference_union_stack", stack, field("x", "n"))
     calc = {"type": "calculation", "value": "h"}
     register = {"type": "register_array", "value": "r"}
     big = field("meta", "big")
@@ -91,6 +102,12 @@ def program() -> str:
             assign(field("var", "rest"), field("other", "data")),
             call("_jump_if_zero", op("&", field("x", "v"), const(256)), const(16)),
             call("assign_header", {"type": "header", "value": "var"}, {"type": "header", "value": "other"}),
+            call("_jump_if_zero", op("valid_union", None, element), const(18)),
+            call("assign_union", {"type": "header_union", "value": "u[0]"}, element),
+            call("_jump_if_zero", op("&", field("x", "v"), const(512)), const(20)),
+            call("pop", stack, const(1)),
+            call("_jump_if_zero", op("&", field("x", "v"), const(1024)), const(22)),
+            call("add_header", {"type": "header", "value": "u[1].var"}),
         ],
     )
     b.run(
@@ -132,7 +149,7 @@ def fuzz(text: str, rounds: int, seed: int = 1) -> None:
                 [1, 2, 17, 35, 36, 37, 50, 60, 64, 100, 200, 1500, 2047, 2048, 2049, 9000, 10240]
             )
             frame = bytearray(rng.randbytes(min(size, 300)).ljust(size, b"\xee"))
-            frame[0] = rng.choice([0, 1, 2, 3, 0x80, 0xBF, frame[0]])
+            frame[0] = rng.choice([0, 1, 2, 3, 4, 0x80, 0xBF, frame[0]])
             if size > 1:
                 frame[1] = rng.choice([0, 5, 33, 34, 35, frame[1]])
             try:

@@ -103,6 +103,31 @@ class Builder:
         )
         self.deparser.append(name)
 
+    def unions(self, kind: str, members: Sequence[tuple[str, str]], *names: str, stack: str = "") -> None:
+        """Unions of one type with headers `name.member`, each like another header; and a stack of them."""
+        types = self.extra.setdefault("header_union_types", [])
+        rows = [[member, f"{like}_t"] for member, like in members]
+        types.append({"name": kind, "id": len(types), "headers": rows})
+        unions = self.extra.setdefault("header_unions", [])
+        first = len(unions)
+        for name in names:
+            ids = []
+            for member, like in members:
+                ids.append(len(self.headers))
+                self.instance(f"{name}.{member}", like)
+            unions.append({"name": name, "id": len(unions), "union_type": kind, "header_ids": ids})
+        if stack:
+            stacks = self.extra.setdefault("header_union_stacks", [])
+            stacks.append(
+                {
+                    "name": stack,
+                    "id": len(stacks),
+                    "union_type": kind,
+                    "size": len(names),
+                    "header_union_ids": list(range(first, len(unions))),
+                }
+            )
+
     def action(self, name: str, params: list[tuple[str, int]], primitives: list[Json]) -> int:
         number = len(self.actions)
         self.actions.append(
