@@ -78,6 +78,29 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
+class MeterConfig:
+    """Rates are bytes or packets per second, bursts bytes or packets, as the program declares the meter.
+
+    `eburst`: with `single_rate` (RFC 2697) the excess burst, in place of the peak rate and burst.
+    """
+
+    cir: int
+    cburst: int
+    pir: int
+    pburst: int
+    eburst: int = 0
+    single_rate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeterState:
+    """`config` None: every packet is green. `marked`: (packets, bytes) by colour: green, yellow, red."""
+
+    config: MeterConfig | None = None
+    marked: tuple[tuple[int, int], tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0), (0, 0))
+
+
+@dataclass(frozen=True, slots=True)
 class TableEntry:
     """One entry. The key has one `FieldMatch` per key field, in the JSON's order.
 
@@ -186,6 +209,25 @@ class DeviceApi(Protocol):
     def profile_group_modify(self, profile: str, group: int, members: Sequence[GroupMember]) -> None: ...
     def profile_group_delete(self, profile: str, group: int) -> None:
         """FAILED_PRECONDITION while an entry has it."""
+
+    # --- meters
+    def meter_size(self, meter: str) -> int: ...
+    def meter_read(self, meter: str, index: int) -> MeterState: ...
+    def meter_write(self, meter: str, index: int, config: MeterConfig | None) -> None:
+        """None: back to all green. The buckets are full afterwards; what is marked stays."""
+
+    def meter_write_marked(self, meter: str, index: int, state: MeterState) -> None:
+        """Set the counts of `state`; its config does not matter."""
+
+    def direct_meter_read(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> MeterState:
+        """The meter of one entry. FAILED_PRECONDITION if the table has no direct meter."""
+
+    def direct_meter_write(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, config: MeterConfig | None
+    ) -> None: ...
+    def direct_meter_write_marked(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, state: MeterState
+    ) -> None: ...
 
     # --- counters and registers
     def direct_counter_read(

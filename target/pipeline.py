@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from target import build, native
-from target.api import DeviceError
+from target.api import DeviceError, MeterConfig, MeterState
 from target.bmjson import Program, load
-from target.bmjson.model import Counter, Register
+from target.bmjson.model import Counter, Meter, Register
 from target.codegen import Generated, generate
 from target.codegen.arrays import register_bytes
+from target.meters import check_config, check_marked, native_config, native_view, state_of
 from target.profile_places import native_profile
 from target.profiles import ProfileControl
 from target.tables import TableControl
@@ -120,6 +121,33 @@ class Pipeline:
             self._lib.sw_counter_write(self.handle, self._counters[name], index, packets, octets),
             name,
         )
+
+    # --- meters
+
+    def meter(self, name: str) -> Meter:
+        found = self.program.meters.get(name)
+        if found is None or found.direct_table is not None:
+            raise DeviceError("NOT_FOUND", f"there is no indirect meter {name!r}")
+        return found
+
+    def _meter_cell(self, name: str, index: int) -> tuple[Any, int, int]:
+        self._index(index, self.meter(name).size, name)
+        return self.handle, list(self.program.meters).index(name), index
+
+    def meter_read(self, name: str, index: int) -> MeterState:
+        view = native_view(self._ffi)
+        check(self.engine, self._lib.sw_meter_read(*self._meter_cell(name, index), view), name)
+        return state_of(view)
+
+    def meter_write(self, name: str, index: int, config: MeterConfig | None) -> None:
+        check_config(config, f"meter {name!r}")
+        status = self._lib.sw_meter_set(*self._meter_cell(name, index), native_config(self._ffi, config))
+        check(self.engine, status, name)
+
+    def meter_write_marked(self, name: str, index: int, state: MeterState) -> None:
+        check_marked(state, f"meter {name!r}")
+        view = native_view(self._ffi, state)
+        check(self.engine, self._lib.sw_meter_write_marks(*self._meter_cell(name, index), view), name)
 
     # --- registers
 

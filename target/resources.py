@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from target.api import GroupMember
+from target.api import FieldMatch, GroupMember, MeterConfig, MeterState
 from target.pipeline import Pipeline
 
 
@@ -57,3 +57,37 @@ class Resources:
     def profile_group_delete(self, profile: str, group: int) -> None:
         with self._control:
             self._need().profile(profile).group_delete(group)
+
+    # --- meters
+
+    def meter_size(self, meter: str) -> int:
+        with self._control:
+            return self._need().meter(meter).size
+
+    def meter_read(self, meter: str, index: int) -> MeterState:
+        with self._control:
+            return self._need().meter_read(meter, index)
+
+    def meter_write(self, meter: str, index: int, config: MeterConfig | None) -> None:
+        with self._control:
+            self._need().meter_write(meter, index, config)
+
+    def meter_write_marked(self, meter: str, index: int, state: MeterState) -> None:
+        with self._control:
+            self._need().meter_write_marked(meter, index, state)
+
+    def direct_meter_read(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> MeterState:
+        with self._control:
+            return self._need().table(table).meter_read(key, priority)
+
+    def direct_meter_write(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, config: MeterConfig | None
+    ) -> None:
+        with self._control:
+            self._need().table(table).meter_write(key, priority, config)
+
+    def direct_meter_write_marked(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, state: MeterState
+    ) -> None:
+        with self._control:
+            self._need().table(table).meter_write_marked(key, priority, state)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from target import native
-from target.api import DeviceError, FieldMatch, TableEntry
+from target.api import DeviceError, FieldMatch, MeterConfig, MeterState, TableEntry
 from target.bmjson import JsonError, Program
 from target.bmjson.model import Action, KeyField, Table
 from target.codegen.bounds import limbs
 from target.codegen.control import KeyPart, TableLayout, arg_words
+from target.meters import check_config, check_marked, native_config, native_view, state_of
 from target.profiles import Held, ProfileControl, check_arguments
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class TableControl:
         self.profile = profile
         self._numbers = numbers or {}
         self._held: dict[_Identity, Held] = {}
+        self._pointed_at: object = None
         self._actions = {program.actions[i].name: program.actions[i] for i in table.action_ids}
         if table.default is not None:
             self._actions.setdefault(
@@ -335,6 +337,35 @@ class TableControl:
         _, packed = self._find(key, priority)
         status = self._lib.sw_table_write_counter(self._pipeline, self.layout.index, *packed, packets, octets)
         self._check(status)
+
+    # --- direct meters
+
+    def _meter_key(self, key: tuple[FieldMatch, ...], priority: int) -> tuple[Any, int, Any]:
+        if self.table.meter is None:
+            raise DeviceError("FAILED_PRECONDITION", f"table {self.table.name!r} has no direct meter")
+        return self._entry_key(key, priority)
+
+    def _entry_key(self, key: tuple[FieldMatch, ...], priority: int) -> tuple[Any, int, Any]:
+        """(pipeline, table, `struct sw_entry_key *`) of an entry."""
+        _, packed = self._find(key, priority)
+        result = self._ffi.new("struct sw_entry_key *", packed)
+        self._pointed_at = packed  # the structure does not keep its arrays alive
+        return self._pipeline, self.layout.index, result
+
+    def meter_read(self, key: tuple[FieldMatch, ...], priority: int) -> MeterState:
+        view = native_view(self._ffi)
+        self._check(self._lib.sw_table_read_meter(*self._meter_key(key, priority), view))
+        return state_of(view)
+
+    def meter_write(self, key: tuple[FieldMatch, ...], priority: int, config: MeterConfig | None) -> None:
+        check_config(config, f"table {self.table.name!r}")
+        place = self._meter_key(key, priority)
+        self._check(self._lib.sw_table_set_meter(*place, native_config(self._ffi, config)))
+
+    def meter_write_marked(self, key: tuple[FieldMatch, ...], priority: int, state: MeterState) -> None:
+        check_marked(state, f"table {self.table.name!r}")
+        place = self._meter_key(key, priority)
+        self._check(self._lib.sw_table_write_marks(*place, native_view(self._ffi, state)))
 
 
 def _put(words: list[int], part: KeyPart, value: int) -> None:

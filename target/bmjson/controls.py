@@ -89,8 +89,6 @@ def _table(node: Node, program: Program, exprs: ExprReader, profiles: dict[str, 
     if kind not in ("simple", "indirect", "indirect_ws"):
         node["type"].fail(f"table type {kind!r} is not supported")
     profile = table_profile(node, kind, profiles)
-    if node.has("direct_meters"):
-        node["direct_meters"].fail("direct meters are not supported by this target yet")
     if node.has("default_action"):
         node["default_action"].fail("use 'default_entry' instead")
     timeout = node.get("support_timeout", False).boolean()
@@ -119,7 +117,7 @@ def _table(node: Node, program: Program, exprs: ExprReader, profiles: dict[str, 
         size=node.get("max_size", 1024).integer(0, 2**31),
         counters=node.get("with_counters", False).boolean(),
         timeout=timeout,
-        meter=None,
+        meter=_direct_meter(node, program),
         action_ids=tuple(a.id for a in actions),
         next=next_nodes,
         hit_miss=hit_miss,
@@ -131,6 +129,18 @@ def _table(node: Node, program: Program, exprs: ExprReader, profiles: dict[str, 
         place=node.path,
         source=source_line(node),
     )
+
+
+def _direct_meter(node: Node, program: Program) -> str | None:
+    if not node.has("direct_meters"):
+        return None
+    name = node["direct_meters"].string()
+    meter = program.meters.get(name)
+    if meter is None or meter.direct_table != node["name"].string():
+        node["direct_meters"].fail(f"there is no direct meter {name!r} of this table")
+    if meter.target is None:
+        node["direct_meters"].fail(f"the meter {name!r} has no 'result_target'")
+    return name
 
 
 def _key_field(node: Node, program: Program, exprs: ExprReader) -> KeyField:

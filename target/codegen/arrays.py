@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers and counters: where their elements are in the memory that all of a kind share."""
+"""Registers, counters and meters: where their elements are in the memory that all of a kind share."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ def counter_offsets(program: Program) -> list[int]:
     return list(accumulate((c.size for c in program.counters.values()), initial=0))
 
 
+def meter_offsets(program: Program) -> list[int]:
+    """Meters before each array, and all together. Direct ones are with the entries."""
+    return list(accumulate((m.size for m in program.meters.values()), initial=0))
+
+
+def meter_name(program: Program, name: str) -> str:
+    """C expression of an array's first meter."""
+    return f"T{list(program.meters).index(name)}"
+
+
 def register_name(program: Program, name: str) -> str:
     """C expression of a register's first cell."""
     return f"R{list(program.registers).index(name)}"
@@ -54,4 +64,7 @@ def emit_arrays(program: Program, out: Emitter) -> None:
     for counter, offset in zip(program.counters.values(), counter_offsets(program), strict=False):
         name = counter_name(program, counter.name)
         out.line(f"#define {name} (st->counters + {offset}u) {comment(counter.name)}")
+    for meter, offset in zip(program.meters.values(), meter_offsets(program), strict=False):
+        name = meter_name(program, meter.name)
+        out.line(f"#define {name} (st->meters + {offset}u) {comment(meter.name)}")
     out.line()

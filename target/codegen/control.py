@@ -11,6 +11,7 @@ from target.codegen.actions import action_name, may_exit
 from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
+from target.codegen.hits import METERED, emit_hit
 from target.codegen.layout import Layout
 from target.codegen.order import node_order
 from target.codegen.profiles import INDIRECT, all_actions, emit_choice
@@ -71,7 +72,7 @@ def table_layout(table: Table, index: int, program: Program) -> TableLayout:
     match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
     width = sum(f.width for f in table.key)
     direct = width if match == 0 and 0 < width <= DIRECT_BITS else 0
-    features = INDIRECT if table.profile is not None else 0
+    features = (INDIRECT if table.profile is not None else 0) | (METERED if table.meter is not None else 0)
     profile = list(program.profiles).index(table.profile) if table.profile is not None else 0
     return TableLayout(index, tuple(parts), words, match, ranges, direct, features, profile)
 
@@ -162,6 +163,7 @@ class ControlGen:
         info = self.tables[table.name]
         out.line(f"const struct sw_table *t = &st->tables[{info.index}];")
         found = self._find(table, info)
+        emit_hit(self, table, found)
         if table.hit_miss:
             out.line(f"const int hit = {found};")
         if table.key and not info.direct_bits:

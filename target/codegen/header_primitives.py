@@ -51,11 +51,11 @@ class HeaderPrimitives:
     def _args(self, call: Primitive, count: int) -> list[Expr]:
         if len(call.args) != count or any(isinstance(a, ObjectRef | Text | Vector) for a in call.args):
             raise JsonError(f"{call.place}: {call.op!r} takes {count} parameters that denote headers")
-        return [self.prims._expr(a, call) for a in call.args]
+        return [self.prims.expr(a, call) for a in call.args]
 
     def _each_header(self, arg: Argument, call: Primitive, body: Callable[[str], None]) -> None:
         """Emit `body` for a header, or in a switch over a stack's elements."""
-        self._each(header_choice(self.program, self.prims._expr(arg, call)), "header", call, body)
+        self._each(header_choice(self.program, self.prims.expr(arg, call)), "header", call, body)
 
     def _each(self, found: Choice | None, what: str, call: Primitive, body: Callable[[str], None]) -> None:
         if found is None:

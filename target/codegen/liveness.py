@@ -21,7 +21,7 @@ from target.bmjson.model import (
 )
 from target.codegen.bounds import Bounds
 from target.codegen.order import edges, node_order
-from target.codegen.usage import READS_FIRST_TOO, WRITES_FIRST, inputs, walk
+from target.codegen.usage import READS_FIRST_TOO, inputs, walk, written_argument
 
 Fields = frozenset[tuple[str, str]]
 """(header, field) of metadata."""
@@ -55,10 +55,12 @@ class Liveness:
             ids.update(table.action_ids)
             if table.default is not None:
                 ids.add(table.default[0])
+        meters = [self.program.meters[t.meter] for t in pipeline.tables.values() if t.meter is not None]
+        targets = self._refs(meter.target for meter in meters)
         result: set[tuple[str, str]] = set()
         for action_id in ids:
             result |= self._writes(self.program.actions[action_id])
-        return frozenset(result)
+        return frozenset(result) | targets
 
     # --- one primitive
 
@@ -97,21 +99,26 @@ class Liveness:
             register, index = call.args[1:]
             if isinstance(register, ObjectRef) and not isinstance(index, ObjectRef | Text | Vector):
                 return bounds.is_below(index, self.program.registers[register.name].size)
-        return call.op not in ("register_read", "modify_field_rng_uniform")
+        if call.op == "execute_meter" and len(call.args) == 3:
+            meter, index = call.args[:2]
+            if isinstance(meter, ObjectRef) and not isinstance(index, ObjectRef | Text | Vector):
+                return bounds.is_below(index, self.program.meters[meter.name].size)
+        return call.op not in ("register_read", "modify_field_rng_uniform", "execute_meter")
 
     def _primitive(self, call: Primitive, bounds: Bounds) -> tuple[Fields, Fields]:
         """What it may read, what it surely writes."""
         args = list(call.args)
         writes: Fields = frozenset()
         reads: Fields = frozenset()
-        if call.op in WRITES_FIRST and args:
-            dest = args[0]
+        place = written_argument(call)
+        if place is not None:
+            dest = args[place]
             if isinstance(dest, FieldRef | Op):
                 writes = self._refs([dest]) | self._access(dest)
             if not self._surely_writes(call, bounds):
                 reads |= writes
             if call.op not in READS_FIRST_TOO:
-                args = args[1:]
+                del args[place]
         elif call.op == "assign_header" and len(args) == 2:
             writes = self._whole(args[0])
             args = args[1:]

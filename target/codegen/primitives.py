@@ -30,6 +30,7 @@ from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
 from target.codegen.header_primitives import HeaderPrimitives
 from target.codegen.layout import Layout, ctype, slot_bytes
+from target.codegen.meters import emit_execute
 from target.codegen.usage import header_choice
 from target.codegen.varbit import refuse_varbit
 
@@ -59,6 +60,7 @@ class PrimitiveGen:
             "no_op": lambda call: None,
             "exit": self._exit,
             "count": self._count,
+            "execute_meter": lambda call: emit_execute(self, call),
             "register_read": self._register_read,
             "register_write": self._register_write,
             "modify_field_with_hash_based_offset": self._hash,
@@ -88,17 +90,17 @@ class PrimitiveGen:
 
     # --- arguments
 
-    def _args(self, call: Primitive, count: int) -> tuple[Argument, ...]:
+    def args(self, call: Primitive, count: int) -> tuple[Argument, ...]:
         if len(call.args) != count:
             raise JsonError(f"{call.place}: {call.op!r} takes {count} parameters, got {len(call.args)}")
         return call.args
 
-    def _expr(self, arg: Argument, call: Primitive) -> Expr:
+    def expr(self, arg: Argument, call: Primitive) -> Expr:
         if isinstance(arg, ObjectRef | Text | Vector):
             raise JsonError(f"{call.place}: {call.op!r} needs a value here")
         return arg
 
-    def _object(self, arg: Argument, kind: str, call: Primitive) -> str:
+    def object(self, arg: Argument, kind: str, call: Primitive) -> str:
         if not isinstance(arg, ObjectRef) or arg.kind != kind:
             raise JsonError(f"{call.place}: {call.op!r} needs a {kind} here")
         return arg.name
@@ -216,7 +218,7 @@ class PrimitiveGen:
             self.out.line("default: st->index_errors++;")
 
     def _assign(self, call: Primitive) -> None:
-        dest, source = (self._expr(a, call) for a in self._args(call, 2))
+        dest, source = (self.expr(a, call) for a in self.args(call, 2))
         if isinstance(dest, FieldRef) and isinstance(source, FieldRef) and self._copy_bytes(dest, source):
             return
         self.store(dest, source)
@@ -236,12 +238,12 @@ class PrimitiveGen:
         return True
 
     def _in_place(self, call: Primitive, op: str) -> None:
-        dest, source = (self._expr(a, call) for a in self._args(call, 2))
+        dest, source = (self.expr(a, call) for a in self.args(call, 2))
         self.store(dest, Op(op, dest, source))
 
     def _three(self, op: str) -> Callable[[Primitive], None]:
         def emit(call: Primitive) -> None:
-            dest, left, right = (self._expr(a, call) for a in self._args(call, 3))
+            dest, left, right = (self.expr(a, call) for a in self.args(call, 3))
             self.store(dest, Op(op, left, right))
 
         return emit
@@ -260,24 +262,24 @@ class PrimitiveGen:
             self._lines(self.put(group, "0"))
 
     def _exit(self, call: Primitive) -> None:
-        self._args(call, 0)
+        self.args(call, 0)
         self.out.line("pkt->exit = 1;")
 
     def _count(self, call: Primitive) -> None:
-        counter_arg, index_arg = self._args(call, 2)
-        name = self._object(counter_arg, "counter_array", call)
+        counter_arg, index_arg = self.args(call, 2)
+        name = self.object(counter_arg, "counter_array", call)
         counter = self.program.counters[name]
         if counter.direct_table is not None:
             raise JsonError(f"{call.place}: {name!r} is a direct counter and counts by itself")
         cells = counter_name(self.program, name)
-        index = self._expr(index_arg, call)
+        index = self.expr(index_arg, call)
         i = self.gen.store(self.gen.exact_u64(index), 1)
-        with self._checked(i, index, counter.size):
+        with self.checked(i, index, counter.size):
             self.out.line(f"{cells}[{i}].packets++;")
             self.out.line(f"{cells}[{i}].bytes += pkt->ingress_len;")
 
     @contextmanager
-    def _checked(self, name: str, index: Expr, size: int) -> Iterator[None]:
+    def checked(self, name: str, index: Expr, size: int) -> Iterator[None]:
         """A block that is entered with an index within an array; another one is counted."""
         if self.gen.is_below(index, size):
             with self.out.block():
@@ -288,17 +290,17 @@ class PrimitiveGen:
         self.out.line("else st->index_errors++;")
 
     def _register_read(self, call: Primitive) -> None:
-        dest_arg, array_arg, index_arg = self._args(call, 3)
-        dest = self._expr(dest_arg, call)
+        dest_arg, array_arg, index_arg = self.args(call, 3)
+        dest = self.expr(dest_arg, call)
         if isinstance(dest, FieldRef) and not self.layout.is_live(dest):
             return
-        name = self._object(array_arg, "register_array", call)
+        name = self.object(array_arg, "register_array", call)
         register = self.program.registers[name]
         cells = register_name(self.program, name)
-        index = self._expr(index_arg, call)
+        index = self.expr(index_arg, call)
         i = self.gen.store(self.gen.exact_u64(index), 1)
         n = limbs(register.width)
-        with self._checked(i, index, register.size):
+        with self.checked(i, index, register.size):
             if n > 2:
                 code = f"({cells} + {i} * {n})"
             else:
@@ -307,15 +309,15 @@ class PrimitiveGen:
             self.store_value(dest, Value(code, n, 0, (1 << register.width) - 1, True))
 
     def _register_write(self, call: Primitive) -> None:
-        array_arg, index_arg, value_arg = self._args(call, 3)
-        name = self._object(array_arg, "register_array", call)
-        self.store(RegisterRef(name, self._expr(index_arg, call)), self._expr(value_arg, call))
+        array_arg, index_arg, value_arg = self.args(call, 3)
+        name = self.object(array_arg, "register_array", call)
+        self.store(RegisterRef(name, self.expr(index_arg, call)), self.expr(value_arg, call))
 
     def _hash(self, call: Primitive) -> None:
-        dest_arg, base_arg, calc_arg, size_arg = self._args(call, 4)
-        calc = calc_name(self.program, self._object(calc_arg, "calculation", call), self.where)
-        size = self._expr(size_arg, call)
-        base = self.gen.number(self._expr(base_arg, call))
+        dest_arg, base_arg, calc_arg, size_arg = self.args(call, 4)
+        calc = calc_name(self.program, self.object(calc_arg, "calculation", call), self.where)
+        size = self.expr(size_arg, call)
+        base = self.gen.number(self.expr(base_arg, call))
         value = self.gen.store(f"{calc}(st, pkt, p, m)", 1)
         if isinstance(size, Const):
             # simple_switch takes a size of 0 as 1.
@@ -324,14 +326,14 @@ class PrimitiveGen:
         else:
             bound = self.gen.store(self.gen.number(size), 1)
             code = f"({value} % ({bound} ? {bound} : 1) + {base})"
-        self._store_u64(self._expr(dest_arg, call), code)
+        self._store_u64(self.expr(dest_arg, call), code)
 
     def _store_u64(self, dest: Expr, code: str) -> None:
         if not isinstance(dest, FieldRef) or self.layout.is_live(dest):
             self.store_value(dest, Value(self.gen.store(code, 1), 1, 0, 2**64 - 1, True))
 
     def _random(self, call: Primitive) -> None:
-        dest, low_arg, high_arg = (self._expr(a, call) for a in self._args(call, 3))
+        dest, low_arg, high_arg = (self.expr(a, call) for a in self.args(call, 3))
         low = self.gen.store(self.gen.number(low_arg), 1)
         high = self.gen.store(self.gen.number(high_arg), 1)
         with self.out.block(f"if ({low} <= {high})"):
@@ -348,28 +350,28 @@ class PrimitiveGen:
 
     def _clone(self, call: Primitive) -> None:
         self._control_only(call)
-        session, fields = self._args(call, 2)
-        number = self.gen.number(self._expr(session, call), 15)
+        session, fields = self.args(call, 2)
+        number = self.gen.number(self.expr(session, call), 15)
         self.out.line(f"pkt->clone_session = (uint16_t)({number} | SW_CLONE_VALID);")
         self.out.line(f"pkt->clone_list = {self._list_id(fields, call)};")
 
     def _resubmit(self, call: Primitive) -> None:
         self._control_only(call)
-        (fields,) = self._args(call, 1)
+        (fields,) = self.args(call, 1)
         self.out.line(f"pkt->resubmit_list = {self._list_id(fields, call)};")
 
     def _recirculate(self, call: Primitive) -> None:
         self._control_only(call)
-        (fields,) = self._args(call, 1)
+        (fields,) = self.args(call, 1)
         self.out.line(f"pkt->recirculate_list = {self._list_id(fields, call)};")
 
     def _truncate(self, call: Primitive) -> None:
-        (size,) = self._args(call, 1)
-        code = self.gen.store(self.gen.number(self._expr(size, call), 32), 1)
+        (size,) = self.args(call, 1)
+        code = self.gen.store(self.gen.number(self.expr(size, call), 32), 1)
         self.out.line(f"if ({code} < pkt->truncate) pkt->truncate = (uint32_t){code};")
 
     def _log(self, call: Primitive) -> None:
-        text, vector = self._args(call, 2)
+        text, vector = self.args(call, 2)
         if not isinstance(text, Text) or not isinstance(vector, Vector):
             raise JsonError(f"{call.place}: 'log_msg' needs a string and a vector of values")
         if not vector.items:
@@ -384,7 +386,7 @@ class PrimitiveGen:
         self.out.line(f"st->log(st, {c_string(text.value)}, {name}, {len(codes)});")
 
     def _assert(self, call: Primitive) -> None:
-        (arg,) = self._args(call, 1)
-        expr = self._expr(arg, call)
+        (arg,) = self.args(call, 1)
+        expr = self.expr(arg, call)
         test = self.gen.boolean(expr) if self.gen.is_bool(expr) else self.gen.boolean(Op("d2b", None, expr))
         self.out.line(f"if (!{test}) st->assert_failures++;")

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from target.bmjson.model import Action, FieldList, FieldRef, ObjectRef, Pipeline, Primitive, Program
 from target.bmjson.node import JsonError
 from target.codegen.actions import emit_action
-from target.codegen.arrays import counter_offsets, emit_arrays, register_bytes, register_offsets
+from target.codegen.arrays import (
+    counter_offsets,
+    emit_arrays,
+    meter_offsets,
+    register_bytes,
+    register_offsets,
+)
 from target.codegen.bounds import limbs
 from target.codegen.control import ControlGen, TableLayout, is_fixed, table_actions, table_layout
 from target.codegen.deparser import emit_deparser, max_header_bytes
@@ -388,6 +394,8 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
     numbers("register_offsets", register_offsets(program), 64)
     numbers("counter_sizes", [*(c.size for c in counters), 0])
     numbers("counter_offsets", counter_offsets(program))
+    numbers("meter_sizes", [*(m.size for m in program.meters.values()), 0])
+    numbers("meter_offsets", meter_offsets(program))
     numbers("profile_words", [*(argument_words(program, name) for name in program.profiles), 0])
     out.line()
     with out.block('__attribute__((visibility("default"))) const struct sw_program sw_program =', ";"):
@@ -398,12 +406,15 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
         out.line(f".register_count = {len(registers)},")
         out.line(f".counter_count = {len(counters)},")
         out.line(f".profile_count = {len(program.profiles)},")
+        out.line(f".meter_count = {len(program.meters)},")
         out.line(".tables = table_info,")
         out.line(".register_sizes = register_sizes,")
         out.line(".register_bytes = register_bytes,")
         out.line(".register_offsets = register_offsets,")
         out.line(".counter_sizes = counter_sizes,")
         out.line(".counter_offsets = counter_offsets,")
+        out.line(".meter_sizes = meter_sizes,")
+        out.line(".meter_offsets = meter_offsets,")
         out.line(".profile_words = profile_words,")
         out.line(".receive = on_receive,")
         out.line(f".reenter = {'on_reenter' if layout.reenters else 'NULL'},")

@@ -63,6 +63,12 @@ WRITES_FIRST = {
 READS_FIRST_TOO = {"add_to_field", "subtract_from_field"}
 
 
+def written_argument(call: Primitive) -> int | None:
+    """Which argument a primitive writes to, if it is one that does."""
+    place = 2 if call.op == "execute_meter" else 0 if call.op in WRITES_FIRST else None
+    return place if place is not None and place < len(call.args) else None
+
+
 def walk(arg: Argument | None) -> Iterator[Expr]:
     """All sub-expressions, the argument itself included."""
     if arg is None or isinstance(arg, ObjectRef | Text):
@@ -178,10 +184,11 @@ class Usage:
 
     def _primitive(self, call: Primitive) -> None:
         args = list(call.args)
-        if call.op in WRITES_FIRST and args:
-            self._writes(args[0])
+        place = written_argument(call)
+        if place is not None:
+            self._writes(args[place])
             if call.op not in READS_FIRST_TOO:
-                args = args[1:]
+                del args[place]
         for arg in args:
             self._reads(arg)
 
@@ -230,6 +237,9 @@ class Usage:
         for table in pipeline.tables.values():
             for key in table.key:
                 self._reads(key.target)
+            target = self.program.meters[table.meter].target if table.meter is not None else None
+            if target is not None:
+                self._writes(target)
         for cond in pipeline.conditionals.values():
             self._reads(cond.condition)
 

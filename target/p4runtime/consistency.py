@@ -51,8 +51,8 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     for register in index.registers.values():
         _check_register(register, program)
     _check_direct_counters(p4info, index, program)
-    meters = [x.preamble.id for x in p4info.meters] + [x.preamble.id for x in p4info.direct_meters]
-    _find(index, "meter", meters, program.meters)
+    _find(index, "meter", [*index.meters, *index.direct_meters], program.meters)
+    _check_meters(index, program)
     _find(index, "value set", [x.preamble.id for x in p4info.value_sets], program.vsets)
     _find(index, "action profile", index.profiles, program.profiles)
     for profile_id in [i for i in index.profiles if i in index.removed]:
@@ -115,6 +115,8 @@ def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, progra
         index.actions[action_id] = _check_action(action, tuple(p.width for p in json_action.params))
         index.actions_by_name[action.name] = index.actions[action_id]
     _same("table", table.name, "direct counter", bool(table.direct_counter_id), json_table.counters)
+    direct_meter = index.names[table.direct_meter_id] if table.direct_meter_id else None
+    _same("table", table.name, "direct meter", direct_meter, json_table.meter)
     in_p4info = index.names[table.implementation_id] if table.implementation_id else None
     _same("table", table.name, "action profile", in_p4info, json_table.profile)
     return replace(table, fields=tuple(fields))
@@ -153,6 +155,22 @@ def _check_direct_counters(p4info: p4i.P4Info, index: P4InfoIndex, program: Prog
         in_p4info = index.names.get(direct.direct_table_id, "none")
         in_json = None if json_counter is None else json_counter.direct_table
         _same("direct counter", direct.preamble.name, "table", in_p4info, in_json or "none")
+
+
+def _check_meters(index: P4InfoIndex, program: Program) -> None:
+    for meters in (index.meters, index.direct_meters):
+        for meter_id in [i for i in meters if i in index.removed]:
+            del meters[meter_id]
+        for meter in list(meters.values()):
+            if meter.table_id in index.removed:
+                index.removed.add(meter.id)
+                del meters[meter.id]
+                continue
+            in_json = program.meters[meter.name]
+            _same("meter", meter.name, "unit", meter.unit, in_json.type)
+            _same("meter", meter.name, "size", meter.size, in_json.size)
+            table = index.names.get(meter.table_id) if meter.table_id else None
+            _same("meter", meter.name, "table", table, in_json.direct_table)
 
 
 def _check_register(register: Register, program: Program) -> None:

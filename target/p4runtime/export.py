@@ -21,7 +21,7 @@ def export_state(pipeline: Pipeline) -> list[p4r.Update]:
         ]
     updates += _entries(pipeline)
     updates += _defaults(pipeline)
-    for kind in ("counter_entry", "register_entry"):
+    for kind in ("counter_entry", "register_entry", "meter_entry"):
         request = p4r.Entity()
         getattr(request, kind).SetInParent()
         updates += [
@@ -43,6 +43,7 @@ def export_state(pipeline: Pipeline) -> list[p4r.Update]:
 def _entries(pipeline: Pipeline) -> list[p4r.Update]:
     request = p4r.Entity()
     request.table_entry.counter_data.SetInParent()
+    request.table_entry.meter_config.SetInParent()
     updates: list[p4r.Update] = []
     for entity in HANDLERS["table_entry"].read(pipeline, request):
         entry = entity.table_entry
@@ -54,7 +55,7 @@ def _entries(pipeline: Pipeline) -> list[p4r.Update]:
             continue
         if not entry.is_const:
             updates.append(p4r.Update(type=p4r.Update.INSERT, entity=entity))
-        elif counted:
+        elif counted or entry.HasField("meter_config"):
             entry.ClearField("action")
             entry.is_const = False
             updates.append(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
@@ -75,6 +76,8 @@ def _defaults(pipeline: Pipeline) -> list[p4r.Update]:
 def _is_zero(entity: p4r.Entity) -> bool:
     if entity.WhichOneof("entity") == "counter_entry":
         return not (entity.counter_entry.data.packet_count or entity.counter_entry.data.byte_count)
+    if entity.WhichOneof("entity") == "meter_entry":
+        return not entity.meter_entry.HasField("config")
     data = entity.register_entry.data
     value = getattr(data, data.WhichOneof("data") or "bitstring")
     return not any(value) if isinstance(value, bytes) else not value

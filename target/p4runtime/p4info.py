@@ -134,6 +134,31 @@ class Counter:
     size: int
 
 
+class MeterType(enum.Enum):
+    TWO_RATES = "two rate three color"
+    ONE_RATE = "single rate three color"
+    TWO_COLORS = "single rate two color"
+
+
+_METER_TYPES = {
+    p4i.MeterSpec.TWO_RATE_THREE_COLOR: MeterType.TWO_RATES,
+    p4i.MeterSpec.SINGLE_RATE_THREE_COLOR: MeterType.ONE_RATE,
+    p4i.MeterSpec.SINGLE_RATE_TWO_COLOR: MeterType.TWO_COLORS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """`unit`: bytes or packets. `table_id`: of a direct meter; its size is 0."""
+
+    id: int
+    name: str
+    size: int
+    unit: str
+    type: MeterType
+    table_id: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """`scalar` is None for a type that one integer can't hold."""
@@ -166,6 +191,8 @@ class P4InfoIndex:
     counters: dict[int, Counter] = field(default_factory=dict)
     registers: dict[int, Register] = field(default_factory=dict)
     profiles: dict[int, ActionProfile] = field(default_factory=dict)
+    meters: dict[int, Meter] = field(default_factory=dict)
+    direct_meters: dict[int, Meter] = field(default_factory=dict)
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     kinds: dict[int, str] = field(default_factory=dict)
@@ -209,6 +236,10 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
     return P4InfoIndex(
         tables=tables,
         actions=actions,
+        meters={m.preamble.id: _meter(m.preamble, m.spec, m.size, 0) for m in p4info.meters},
+        direct_meters={
+            m.preamble.id: _meter(m.preamble, m.spec, 0, m.direct_table_id) for m in p4info.direct_meters
+        },
         profiles={p.preamble.id: _profile(p, tables) for p in p4info.action_profiles},
         counters={c.preamble.id: Counter(c.preamble.id, c.preamble.name, c.size) for c in p4info.counters},
         registers={
@@ -223,6 +254,16 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
         names=names,
         actions_by_name={a.name: a for a in actions.values()},
     )
+
+
+def _meter(preamble: p4i.Preamble, spec: p4i.MeterSpec, size: int, table_id: int) -> Meter:
+    kind = _METER_TYPES.get(spec.type)
+    if kind is None:
+        raise invalid_argument(f"P4Info: meter {preamble.name!r}: type {spec.type} is not supported")
+    if spec.unit not in (p4i.MeterSpec.BYTES, p4i.MeterSpec.PACKETS):
+        raise invalid_argument(f"P4Info: meter {preamble.name!r} has no unit")
+    unit = "bytes" if spec.unit == p4i.MeterSpec.BYTES else "packets"
+    return Meter(preamble.id, preamble.name, size, unit, kind, table_id)
 
 
 def _profile(profile: p4i.ActionProfile, tables: Mapping[int, Table]) -> ActionProfile:

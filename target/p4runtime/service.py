@@ -183,6 +183,10 @@ def _names_one(entity: p4r.Entity) -> bool:
             return entity.counter_entry.HasField("index")
         case "register_entry":
             return entity.register_entry.HasField("index")
+        case "meter_entry":
+            return entity.meter_entry.HasField("index")
+        case "direct_meter_entry":
+            return bool(entity.direct_meter_entry.table_entry.match)
         case "action_profile_member":
             return entity.action_profile_member.member_id != 0
         case "action_profile_group":

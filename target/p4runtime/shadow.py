@@ -149,7 +149,7 @@ class ShadowDevice(ShadowResources):
         if self._table(table).pop((key, priority), None) is None:
             self._no_entry(table)
         self._direct.pop((table, (key, priority)), None)
-        self._release(table, (key, priority))
+        self._forget_entry(table, (key, priority))
 
     def _no_entry(self, table: str) -> NoReturn:
         raise DeviceError("NOT_FOUND", f"table {table!r} has no entry with this key")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
-from target.api import DeviceError, GroupMember, TableEntry
+from target.api import DeviceError, FieldMatch, GroupMember, MeterConfig, MeterState, TableEntry
 from target.bmjson.model import Program
+from target.meters import check_config, check_marked
 from target.profile_places import profile_actions_by_name
 from target.profiles import Held, NoPlaces, ProfileControl, action_check
 
@@ -26,6 +29,17 @@ class ShadowResources:
             for name, profile in program.profiles.items()
         }
         self._held: dict[_Place, Held] = {}
+        self._meters: dict[tuple[str, int], MeterState] = {}
+        self._direct_meters: dict[_Place, MeterState] = {}
+
+    @abstractmethod
+    def table_entry(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> TableEntry:
+        """Of `DeviceApi`."""
+
+    def _forget_entry(self, table: str, place: object) -> None:
+        """An entry is deleted."""
+        self._release(table, place)
+        self._direct_meters.pop((table, place), None)
 
     # --- what table entries lead to
 
@@ -83,3 +97,53 @@ class ShadowResources:
 
     def profile_group_delete(self, profile: str, group: int) -> None:
         self._profile(profile).group_delete(group)
+
+    # --- meters
+
+    def meter_size(self, meter: str) -> int:
+        found = self._program.meters.get(meter)
+        if found is None or found.direct_table is not None:
+            raise DeviceError("NOT_FOUND", f"no indirect meter {meter!r} in the pipeline")
+        return found.size
+
+    def _meter_place(self, meter: str, index: int) -> tuple[str, int]:
+        if not 0 <= index < self.meter_size(meter):
+            raise DeviceError("INVALID_ARGUMENT", f"meter {meter!r} has no index {index}")
+        return meter, index
+
+    def meter_read(self, meter: str, index: int) -> MeterState:
+        return self._meters.get(self._meter_place(meter, index), MeterState())
+
+    def meter_write(self, meter: str, index: int, config: MeterConfig | None) -> None:
+        check_config(config, f"meter {meter!r}")
+        place = self._meter_place(meter, index)
+        self._meters[place] = replace(self._meters.get(place, MeterState()), config=config)
+
+    def meter_write_marked(self, meter: str, index: int, state: MeterState) -> None:
+        check_marked(state, f"meter {meter!r}")
+        place = self._meter_place(meter, index)
+        self._meters[place] = replace(state, config=self._meters.get(place, MeterState()).config)
+
+    def _direct_place(self, table: str, key: tuple[FieldMatch, ...], priority: int) -> _Place:
+        self.table_entry(table, key, priority)
+        if self._program.tables[table].meter is None:
+            raise DeviceError("FAILED_PRECONDITION", f"table {table!r} has no direct meter")
+        return table, (key, priority)
+
+    def direct_meter_read(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> MeterState:
+        return self._direct_meters.get(self._direct_place(table, key, priority), MeterState())
+
+    def direct_meter_write(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, config: MeterConfig | None
+    ) -> None:
+        check_config(config, f"table {table!r}")
+        place = self._direct_place(table, key, priority)
+        self._direct_meters[place] = replace(self._direct_meters.get(place, MeterState()), config=config)
+
+    def direct_meter_write_marked(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, state: MeterState
+    ) -> None:
+        check_marked(state, f"table {table!r}")
+        place = self._direct_place(table, key, priority)
+        former = self._direct_meters.get(place, MeterState())
+        self._direct_meters[place] = replace(state, config=former.config)

@@ -4,6 +4,7 @@
 #ifndef SW_EXTRA_H
 #define SW_EXTRA_H
 
+#include "sw_meter.h"
 #include "sw_table.h"
 
 /* A member of an action profile. Its place never changes while the pipeline lives. */
@@ -20,6 +21,7 @@ struct sw_choice {
 
 struct sw_extra {
     const struct sw_choice *choice; /* NULL: the entry's own action */
+    struct sw_meter *meter;         /* direct meter; NULL: none */
 };
 
 SW_INLINE struct sw_extra *sw_extra(const struct sw_entry *e) { return (struct sw_extra *)(uintptr_t)e - 1; }

@@ -124,6 +124,9 @@ void sw_table_clear(struct sw_table *table, const struct sw_table_info *info);
 /* Point an entry of an indirect table at the member or group that it names. SW_E_NOT_FOUND if that is not there. */
 int sw_entry_point(struct sw_pipeline *pipeline, const struct sw_table_info *info, struct sw_entry *entry);
 
+/* With the lock held: an entry, or NULL. */
+struct sw_entry *sw_table_find(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key);
+
 /* Members and groups of one action profile, by number. */
 struct sw_profile {
     struct sw_choice_cell **members, **groups;

@@ -22,6 +22,11 @@ static size_t counter_bytes(const struct sw_program *prog)
     return ((size_t)prog->counter_offsets[prog->counter_count] + 1) * sizeof(struct sw_counter);
 }
 
+static size_t meter_bytes(const struct sw_program *prog)
+{
+    return ((size_t)prog->meter_offsets[prog->meter_count] + 1) * sizeof(struct sw_meter);
+}
+
 static bool state_init(struct sw_pipeline *pl)
 {
     const struct sw_program *prog = pl->program;
@@ -30,7 +35,8 @@ static bool state_init(struct sw_pipeline *pl)
     pl->orders = calloc(prog->table_count + 1, sizeof *pl->orders);
     st->cells = sw_memory_zeroed(&pl->device->engine->memory, cell_bytes(prog));
     st->counters = sw_memory_zeroed(&pl->device->engine->memory, counter_bytes(prog));
-    if (!pl->tables || !pl->orders || !st->cells || !st->counters)
+    st->meters = sw_memory_zeroed(&pl->device->engine->memory, meter_bytes(prog));
+    if (!pl->tables || !pl->orders || !st->cells || !st->counters || !st->meters)
         return false;
     for (uint32_t i = 0; i < prog->table_count; i++)
         if (sw_table_init(&pl->tables[i], &prog->tables[i]) != SW_OK)
@@ -91,6 +97,7 @@ void sw_pipeline_free(struct sw_pipeline *pl)
     free(pl->orders);
     sw_memory_put(&pl->device->engine->memory, pl->state.cells, cell_bytes(pl->program));
     sw_memory_put(&pl->device->engine->memory, pl->state.counters, counter_bytes(pl->program));
+    sw_memory_put(&pl->device->engine->memory, pl->state.meters, meter_bytes(pl->program));
     if (pl->pool) { /* its store is shared */
         sw_lock(pl->device->engine);
         sw_pool_retire(pl->pool);

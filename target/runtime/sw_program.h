@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sw_meter.h"
 #include "sw_table.h"
 #include "sw_wide.h"
 
@@ -76,6 +77,7 @@ struct sw_state {
     struct sw_table *tables;
     uint8_t *cells;               /* of all registers */
     struct sw_counter *counters;
+    struct sw_meter *meters;
     uint64_t now_ns;          /* program time: since the device started */
     uint64_t random;          /* state of the pseudo-random generator */
     uint32_t drop_port;
@@ -90,13 +92,15 @@ struct sw_program {
     uint32_t abi;
     uint32_t phv_bytes;
     uint32_t max_header_bytes; /* the deparser may put this much in front of a payload */
-    uint32_t table_count, register_count, counter_count, profile_count;
+    uint32_t table_count, register_count, counter_count, profile_count, meter_count;
     const struct sw_table_info *tables;
     const uint32_t *register_sizes;  /* elements */
     const uint32_t *register_bytes;  /* bytes of one element in memory */
     const uint64_t *register_offsets; /* of the first element, in bytes; behind the last register: all of them */
     const uint32_t *counter_sizes;
     const uint32_t *counter_offsets;  /* of the first counter; behind the last array: all of them */
+    const uint32_t *meter_sizes;
+    const uint32_t *meter_offsets;    /* as those of counters */
     const uint32_t *profile_words;    /* of the arguments of a profile's longest action */
     /* A packet as it came from a port: reset, parse, verify, ingress. Reads data, len, ingress_port, rx_ns. */
     void (*receive)(struct sw_state *st, struct sw_packet *pkt);

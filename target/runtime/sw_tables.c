@@ -119,8 +119,29 @@ static struct sw_entry *entry_alloc(const struct sw_table_info *info, size_t wor
 
 static void entry_free(const struct sw_table_info *info, struct sw_entry *e)
 {
-    if (e)
-        free((uint8_t *)e - extra_bytes(info));
+    if (!e)
+        return;
+    if (info->features)
+        free(sw_extra(e)->meter);
+    free((uint8_t *)e - extra_bytes(info));
+}
+
+/* What an entry of its kind has from its first day on. */
+static bool extra_init(const struct sw_table_info *info, struct sw_entry *e)
+{
+    if (!(info->features & SW_METERED))
+        return true;
+    sw_extra(e)->meter = calloc(1, sizeof(struct sw_meter));
+    return sw_extra(e)->meter != NULL;
+}
+
+/* An entry takes the place of another, with all that is not its action. */
+static void extra_move(const struct sw_table_info *info, struct sw_entry *to, struct sw_entry *from)
+{
+    if (!info->features)
+        return;
+    sw_extra(to)->meter = sw_extra(from)->meter;
+    sw_extra(from)->meter = NULL;
 }
 
 static struct sw_entry *entry_create(const struct sw_table_info *info, const struct identity *id, uint32_t action,
@@ -265,7 +286,7 @@ SW_PUBLIC int sw_table_insert(sw_pipeline *pl, uint32_t table, const uint64_t *k
                 rc = SW_E_MEMORY;
             } else {
                 e->order = pl->orders[table]++;
-                rc = sw_entry_point(pl, info, e);
+                rc = extra_init(info, e) ? sw_entry_point(pl, info, e) : SW_E_MEMORY;
                 if (rc == SW_OK)
                     rc = insert(t, info, &id, e);
                 if (rc == SW_OK)
@@ -307,6 +328,7 @@ SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *k
             e->bytes = old->bytes;
             e->order = old->order;
             e->chain = old->chain;
+            extra_move(info, e, old);
             *link = e;
             direct_set(t, e->key, e);
             entry_free(info, old);
@@ -348,6 +370,20 @@ SW_PUBLIC int sw_table_delete(sw_pipeline *pl, uint32_t table, const uint64_t *k
     }
     sw_unlock(engine);
     return rc;
+}
+
+struct sw_entry *sw_table_find(sw_pipeline *pl, uint32_t table, const struct sw_entry_key *key)
+{
+    struct identity id = {key->key, key->mask, key->ranges, key->priority};
+    uint64_t ones[MAX_KEY_WORDS];
+    struct sw_table *t;
+    const struct sw_table_info *info;
+    if (find(pl, table, &id, ones, &t, &info) != SW_OK)
+        return NULL;
+    struct sw_group *group;
+    struct sw_slot *slot;
+    struct sw_entry **link = find_link(t, info, &id, &group, &slot);
+    return link ? *link : NULL;
 }
 
 SW_PUBLIC int sw_table_read(sw_pipeline *pl, uint32_t table, const uint64_t *key, const uint64_t *mask,

@@ -70,3 +70,43 @@ def selector_frame(key: int, flow: int) -> bytes:
 
 def text(program: Json) -> str:
     return json.dumps(program)
+
+
+def meter_array(name: str, kind: str, size: int = 4) -> Json:
+    return {"name": name, "id": 0, "is_direct": False, "rate_count": 2, "type": kind, "size": size}
+
+
+def direct_meter(name: str, kind: str, table: str, target: tuple[str, str]) -> Json:
+    return {
+        "name": name, "id": 1, "is_direct": True, "rate_count": 2, "type": kind, "size": 1024,
+        "binding": table, "result_target": list(target),
+    }  # fmt: skip
+
+
+def meter_program(kind: str = "packets", pipeline: str = "ingress", target: str = "direct") -> Json:
+    """Header x: key (8), index (8), colour, direct (8 each), one (1), pad (7). Everything goes to port 2.
+
+    x.colour gets that of meter `m` (4 cells) at x.index; table t on x.key is metered into `target`, its
+    action `mark` adds 0x10 to x.direct.
+    """
+    b = Builder()
+    b.header("x", [("key", 8), ("index", 8), ("colour", 8), ("direct", 8), ("one", 1), ("pad", 7)])
+    b.header("scratch", [("unread", 8)], metadata=True)
+    array = {"type": "meter_array", "value": "m"}
+    sixteen = {
+        "type": "expression",
+        "value": {"op": "+", "left": field("x", "direct"), "right": const(0x10)},
+    }
+    b.action("mark", [], [assign(field("x", "direct"), sixteen)])
+    b.action("pass", [], [])
+    b.run("first", [forward_to(2)])
+    b.run(
+        "execute",
+        [{"op": "execute_meter", "parameters": [array, field("x", "index"), field("x", "colour")]}],
+        pipeline=pipeline,
+    )
+    extra: Json = {"direct_meters": "d"}
+    b.table("t", [("exact", "x", "key")], ["mark", "pass"], default="pass", pipeline=pipeline, **extra)
+    place = ("scratch", "unread") if target == "unread" else ("x", target)
+    b.extra["meter_arrays"] = [meter_array("m", kind), direct_meter("d", kind, "t", place)]
+    return b.build()

@@ -16,7 +16,7 @@ from target.codegen import generate
 from target.engine import Device
 from tests.target.programs import Builder, assign, call, case, const, default_case, extract, field, forward_to
 from tests.target.programs import op as expr
-from tests.target.resources import profile, with_profiles
+from tests.target.resources import direct_meter, meter_array, profile, with_profiles
 
 Json = dict[str, Any]
 
@@ -35,9 +35,21 @@ def program() -> Json:
     ]
     b.extra["field_lists"] = [{"id": 1, "name": "l", "elements": [{"type": "field", "value": ["meta", "m"]}]}]
     b.action("hit", [("v", 32)], [assign(field("x", "v"), {"type": "runtime_data", "value": 0})])
-    b.action("miss", [], [call("count", {"type": "counter_array", "value": "c"}, const(1))])
+    b.extra["meter_arrays"] = [
+        meter_array("m", "bytes"),
+        direct_meter("d", "packets", "t", ("meta", "m")),
+    ]
+    b.action(
+        "miss",
+        [],
+        [
+            call("count", {"type": "counter_array", "value": "c"}, const(1)),
+            call("execute_meter", {"type": "meter_array", "value": "m"}, const(2), field("meta", "m")),
+        ],
+    )
     b.run("go", [forward_to(2), call("resubmit", const(1)), call("truncate", const(9))])
-    b.table("t", [("ternary", "x", "kind"), ("exact", "x", "v")], ["hit", "miss"], default="miss")
+    b.table("t", [("ternary", "x", "kind"), ("exact", "x", "v")], ["hit", "miss"], default="miss",
+            direct_meters="d")  # fmt: skip
     indirect: Json = {"type": "indirect_ws", "action_profile": "sel"}
     b.table("u", [("exact", "x", "kind")], ["hit", "miss"], **indirect)
     return with_profiles(b, profile("sel", selector=("crc16", [("x", "v"), ("meta", "m")])))

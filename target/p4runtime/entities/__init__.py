@@ -11,6 +11,7 @@ from finsy.proto import p4r
 
 from target.p4runtime.entities.base import EntityHandler
 from target.p4runtime.entities.counter import CounterEntryHandler, DirectCounterEntryHandler
+from target.p4runtime.entities.meter import DirectMeterEntryHandler, MeterEntryHandler
 from target.p4runtime.entities.missing import MissingHandler
 from target.p4runtime.entities.profile import GroupHandler, MemberHandler
 from target.p4runtime.entities.register import RegisterEntryHandler
@@ -27,8 +28,8 @@ HANDLERS: Final[Mapping[str, EntityHandler]] = MappingProxyType(
         "packet_replication_engine_entry": ReplicationEntryHandler(),
         "action_profile_member": MemberHandler(),
         "action_profile_group": GroupHandler(),
-        "meter_entry": MissingHandler("MeterEntry", "meters"),
-        "direct_meter_entry": MissingHandler("DirectMeterEntry", "direct_meters"),
+        "meter_entry": MeterEntryHandler(),
+        "direct_meter_entry": DirectMeterEntryHandler(),
         "value_set_entry": MissingHandler("ValueSetEntry", "value_sets"),
         "digest_entry": MissingHandler("DigestEntry", "digests"),
         "extern_entry": MissingHandler("ExternEntry", "externs"),

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from finsy.proto import p4r
 
 from target.p4runtime.entities.base import Undo, check_index, only_modify
-from target.p4runtime.entities.table import check_counter_data, counter_data, find_entry
+from target.p4runtime.entities.direct import check_counter_data, counter_data
+from target.p4runtime.entities.table import find_entry
 from target.p4runtime.match import encode_key
 from target.p4runtime.p4info import Counter, Table
 from target.p4runtime.pipeline import Pipeline

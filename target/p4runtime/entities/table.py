@@ -9,13 +9,19 @@ from finsy.proto import p4r
 
 from target.api import DeviceError, TableEntry, Target
 from target.p4runtime.entities.base import Undo
+from target.p4runtime.entities.direct import (
+    check_idle_timeout,
+    check_resources,
+    read_resources,
+    resources_of,
+    restore,
+    write_resources,
+)
 from target.p4runtime.entities.indirect import decode_target, encode_target
 from target.p4runtime.match import check_priority, decode_action, decode_key, encode_action, encode_key
 from target.p4runtime.p4info import Table
 from target.p4runtime.pipeline import EntryKey, EntryNotes, Pipeline
 from target.p4runtime.status import invalid_argument, not_found, permission_denied, unimplemented
-
-_INT64 = (1 << 63) - 1
 
 
 class TableEntryHandler:
@@ -54,7 +60,7 @@ class TableEntryHandler:
             tables = list(pipeline.index.tables.values())
         else:
             tables = [pipeline.index.table(request.table_id)]
-            _check_idle_timeout(tables[0], request)
+            check_idle_timeout(tables[0], request)
         for table in tables:
             if request.is_default_action:
                 yield from _read_default(pipeline, table, request)
@@ -66,20 +72,6 @@ def find_entry(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> Tab
     """The entry that `match` and `priority` name. Raises NOT_FOUND or what the key is refused for."""
     check_priority(table, request.priority)
     return _current(pipeline, table, (decode_key(table, request.match), request.priority))
-
-
-def counter_data(packets: int, octets: int) -> p4r.CounterData:
-    """Both fields are int64 on the wire: a larger count stays at the largest."""
-    return p4r.CounterData(packet_count=min(packets, _INT64), byte_count=min(octets, _INT64))
-
-
-def check_counter_data(data: p4r.CounterData, what: str) -> tuple[int, int]:
-    """(packets, bytes) to write. Raises INVALID_ARGUMENT for a negative count."""
-    if data.packet_count < 0 or data.byte_count < 0:
-        raise invalid_argument(
-            f"{what}: counts can't be negative ({data.packet_count} packets, {data.byte_count} bytes)"
-        )
-    return data.packet_count, data.byte_count
 
 
 def _current(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> TableEntry:
@@ -114,45 +106,10 @@ def _action(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> tuple[
     return decode_action(pipeline.index, table, request.action.action, default=request.is_default_action)
 
 
-def _check_idle_timeout(table: Table, request: p4r.TableEntry) -> None:
-    if request.idle_timeout_ns or request.HasField("time_since_last_hit"):
-        if not table.idle_timeout:
-            raise invalid_argument(f"table {table.name!r} has no idle timeout in P4Info")
-        raise unimplemented(f"table {table.name!r}: idle timeout is not supported yet")
-
-
-def _check_resources(table: Table, request: p4r.TableEntry) -> None:
-    """Direct resources of a write: they must exist, and the meter is not there yet."""
-    if request.HasField("time_since_last_hit"):
-        raise invalid_argument(f"table {table.name!r}: time_since_last_hit must be unset in a write")
-    _check_idle_timeout(table, request)
-    for name in ("meter_config", "meter_counter_data"):
-        if request.HasField(name):
-            if not table.direct_meter_id:
-                raise invalid_argument(f"table {table.name!r} has no direct meter, {name} must be unset")
-            raise unimplemented(f"table {table.name!r}: direct meters are not supported yet")
-    if request.HasField("counter_data"):
-        if not table.direct_counter_id:
-            raise invalid_argument(f"table {table.name!r} has no direct counter, counter_data must be unset")
-        check_counter_data(request.counter_data, f"table {table.name!r}")
-
-
-def _write_counter(
-    pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey
-) -> tuple[int, int] | None:
-    """Write `counter_data` if it is set; the former value, or None if nothing was written."""
-    if not request.HasField("counter_data"):
-        return None
-    before = pipeline.device.direct_counter_read(table.name, *entry_key)
-    packets, octets = check_counter_data(request.counter_data, f"table {table.name!r}")
-    pipeline.device.direct_counter_write(table.name, *entry_key, packets, octets)
-    return before
-
-
 def _insert(pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey) -> Undo:
     if table.is_const:
         raise permission_denied(f"table {table.name!r} is constant: no entry can be inserted")
-    _check_resources(table, request)
+    check_resources(pipeline, table, request)
     key, priority = entry_key
     entry, action_set = _entry(pipeline, table, request, entry_key, None)
     pipeline.device.table_insert(table.name, entry)
@@ -162,17 +119,16 @@ def _insert(pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key
         pipeline.device.table_delete(table.name, key, priority)
         pipeline.set_notes(table.id, entry_key, EntryNotes())
 
-    if request.HasField("counter_data"):
-        try:
-            _write_counter(pipeline, table, request, entry_key)
-        except DeviceError:
-            undo()
-            raise
+    try:
+        write_resources(pipeline, table, request, entry_key, True)
+    except DeviceError:
+        undo()
+        raise
     return undo
 
 
 def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: TableEntry) -> Undo:
-    _check_resources(table, request)
+    check_resources(pipeline, table, request)
     entry_key = (current.key, current.priority)
     notes = pipeline.get_notes(table.id, entry_key)
     action_set = notes.action_set
@@ -180,7 +136,7 @@ def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: 
         new, action_set = _entry(pipeline, table, request, entry_key, current.target)
         pipeline.device.table_modify(table.name, new)
     try:
-        counts = _write_counter(pipeline, table, request, entry_key)
+        undo_resources = write_resources(pipeline, table, request, entry_key, False)
     except DeviceError:
         if request.HasField("action"):
             pipeline.device.table_modify(table.name, current)
@@ -190,8 +146,7 @@ def _modify(pipeline: Pipeline, table: Table, request: p4r.TableEntry, current: 
     def undo() -> None:
         if request.HasField("action"):
             pipeline.device.table_modify(table.name, current)
-        if counts is not None:
-            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
+        undo_resources()
         pipeline.set_notes(table.id, entry_key, notes)
 
     return undo
@@ -209,29 +164,20 @@ def _modify_const(
         raise permission_denied(f"table {table.name!r}: the entry is constant, it can't be deleted")
     if request.HasField("action"):
         raise permission_denied(f"table {table.name!r}: the entry is constant, leave the action unset")
-    _check_resources(table, request)
-    counts = _write_counter(pipeline, table, request, entry_key)
-
-    def undo() -> None:
-        if counts is not None:
-            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
-
-    return undo
+    check_resources(pipeline, table, request)
+    return write_resources(pipeline, table, request, entry_key, False)
 
 
 def _delete(pipeline: Pipeline, table: Table, current: TableEntry) -> Undo:
     entry_key = (current.key, current.priority)
     notes = pipeline.get_notes(table.id, entry_key)
-    counts = None
-    if table.direct_counter_id:
-        counts = pipeline.device.direct_counter_read(table.name, *entry_key)
+    resources = resources_of(pipeline, table, entry_key)
     pipeline.device.table_delete(table.name, *entry_key)
     pipeline.set_notes(table.id, entry_key, EntryNotes())
 
     def undo() -> None:
         pipeline.device.table_insert(table.name, current)
-        if counts is not None:
-            pipeline.device.direct_counter_write(table.name, *entry_key, *counts)
+        restore(pipeline, table, entry_key, resources)
         pipeline.set_notes(table.id, entry_key, notes)
 
     return undo
@@ -257,9 +203,14 @@ def _write_default(
         raise invalid_argument(f"table {table.name!r}: the default entry has no idle timeout")
     if table.const_default_action_id or table.implementation_id:
         raise permission_denied(f"table {table.name!r}: the default action is constant")
-    if request.HasField("counter_data") and table.direct_counter_id:
-        raise unimplemented(f"table {table.name!r}: misses are not counted, the default entry has no counter")
-    _check_resources(table, request)
+    for name, there in (
+        ("counter_data", table.direct_counter_id),
+        ("meter_config", table.direct_meter_id),
+        ("meter_counter_data", table.direct_meter_id),
+    ):
+        if there and request.HasField(name):  # type: ignore[arg-type]
+            raise unimplemented(f"table {table.name!r}: misses don't count, the default entry has no {name}")
+    check_resources(pipeline, table, request)
     before = pipeline.device.table_default(table.name)
     notes = pipeline.get_notes(table.id, None)
     was_set = table.id in pipeline.defaults_set
@@ -338,9 +289,7 @@ def _read_entries(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> 
             entry.ClearField("action")
         if not _passes(pipeline, table, request, entry, entry_key):
             continue
-        if request.HasField("counter_data") and table.direct_counter_id:
-            counts = pipeline.device.direct_counter_read(table.name, *entry_key)
-            entry.counter_data.CopyFrom(counter_data(*counts))
+        read_resources(pipeline, table, request, entry_key, entry)
         yield out
 
 

@@ -127,6 +127,38 @@ int sw_table_write_counter(sw_pipeline *pipeline, uint32_t table, const uint64_t
 int sw_table_set_default(sw_pipeline *pipeline, uint32_t table, uint32_t action, const uint64_t *args,
                          uint32_t arg_words);
 
+/* --- meters --- */
+
+struct sw_entry_key {
+    const uint64_t *key, *mask, *ranges; /* as in sw_table_insert */
+    int32_t priority;
+};
+
+/* Units are bytes or packets, as the program says; rates are units per second. mode 0: unset, all is green; 1: two rates
+ * (committed, peak); 2: one rate, whose second burst is the excess. */
+struct sw_meter_config {
+    uint32_t mode;
+    uint64_t rate[2], burst[2];
+};
+
+struct sw_meter_view {
+    struct sw_meter_config config;
+    uint64_t packets[3], bytes[3]; /* marked green, yellow, red */
+};
+
+/* Buckets are full afterwards. */
+int sw_meter_set(sw_pipeline *pipeline, uint32_t meter, uint32_t index, const struct sw_meter_config *config);
+int sw_meter_read(sw_pipeline *pipeline, uint32_t meter, uint32_t index, struct sw_meter_view *view);
+/* Set what is marked. */
+int sw_meter_write_marks(sw_pipeline *pipeline, uint32_t meter, uint32_t index, const struct sw_meter_view *view);
+/* The direct meter of an entry. */
+int sw_table_set_meter(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key,
+                       const struct sw_meter_config *config);
+int sw_table_read_meter(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key,
+                        struct sw_meter_view *view);
+int sw_table_write_marks(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key,
+                         const struct sw_meter_view *view);
+
 /* --- members and groups of action profiles --- */
 
 /* Both have small numbers that the caller chooses. An entry of an indirect table has SW_TO_MEMBER or SW_TO_GROUP as its

@@ -10,9 +10,11 @@ import pytest
 from finsy.proto import p4r
 
 from tests.target.p4runtime import test_action_profiles as profiles
+from tests.target.p4runtime import test_meters as meters
 from tests.target.p4runtime.both import Answer, Step, converse, unavailable
 from tests.target.p4runtime.client import updates
-from tests.target.resources import selector_frame
+from tests.target.p4runtime.describe import Described
+from tests.target.resources import meter_program, selector_frame
 
 pytestmark = pytest.mark.root
 
@@ -65,3 +67,35 @@ def test_selectors_pick_the_same_members(talk: Converse) -> None:
     second = [102, 333, 109, 333]  # 9 has the handle 4, and 3 keeps the 6
     third = [1, 2, 2, 3, 3, 3]
     assert picks(answers) == [row[flow % len(row)] for row in (first, second, third) for flow in range(8)]
+
+
+def test_meters_give_the_same_colours(talk: Converse) -> None:
+    """Without a rate the buckets only empty: no clock takes part."""
+
+    def frame(key: int, index: int, size: int) -> Step:
+        return Step(frame=(1, bytes([key, index, 0xA0, 0xA0, 0]).ljust(size, b"\0")))
+
+    program = Described(meter_program("bytes"))
+    assert program.id("table", "t") == meters.T
+    answers = talk(
+        program.config(),
+        [
+            write("INSERT", meters.entry(1, (0, 100, 0, 250)), meters.entry(2)),
+            write("MODIFY", meters.meter(3, (0, 64, 0, 128))),
+            *[frame(1, 3, 60) for _ in range(5)],
+            *[frame(2, 0, 60) for _ in range(2)],
+            frame(9, 0, 60),
+            write("MODIFY", meters.meter(3)),
+            write("MODIFY", meters.direct(1, (0, 20, 0, 40))),
+            frame(1, 3, 20),
+            frame(1, 3, 20),
+            frame(1, 3, 20),
+            Step(read=[meters.meter(3), meters.direct(1)]),
+        ],
+    )
+    assert not any(code for answer in answers for code in answer.codes)
+    seen = [f[2:4] for answer in answers for f in answer.frames.get(2, [])]
+    assert seen[:5] == [b"\x00\x10", b"\x01\x11", b"\x02\x11", b"\x02\x11", b"\x02\x12"]
+    assert seen[5:7] == [b"\x00\x10"] * 2
+    assert seen[7:] == [b"\x00\xa0", b"\x00\x10", b"\x00\x11", b"\x00\x12"]
+    assert answers[-1].read == [meters.meter(3), meters.direct(1, (0, 20, 0, 40))]
