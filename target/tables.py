@@ -139,7 +139,7 @@ class TableControl:
             if field.mask is not None:
                 value, mask = value & field.mask, mask & field.mask
             if field.match == "range":
-                ranges.extend(form)
+                ranges.extend(word for bound in form for word in number_words(bound, field.width))
             elif field.match == "lpm" and not self._has_priority:
                 native_priority = form[1]
             _put(values, part, value)
@@ -366,6 +366,11 @@ class TableControl:
         check_marked(state, f"table {self.table.name!r}")
         place = self._meter_key(key, priority)
         self._check(self._lib.sw_table_write_marks(*place, native_view(self._ffi, state)))
+
+
+def number_words(value: int, width: int) -> list[int]:
+    """A number of `width` bits as 64-bit words, low word first."""
+    return [value >> 64 * i & _WORD for i in range(limbs(width))]
 
 
 def _put(words: list[int], part: KeyPart, value: int) -> None:

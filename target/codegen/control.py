@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Program, Table
-from target.bmjson.node import JsonError
 from target.codegen.actions import action_name, may_exit
 from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
@@ -48,33 +47,34 @@ class TableLayout:
     """Of an indirect table: the number of its action profile."""
 
 
-def table_layout(table: Table, index: int, program: Program) -> TableLayout:
-    """Pack the key's fields into 64-bit words: small ones share a word, wide ones have their own."""
+def pack_key(widths: list[int]) -> tuple[tuple[KeyPart, ...], int]:
+    """Pack a key's fields into 64-bit words: small ones share a word, wide ones have their own."""
     parts: list[KeyPart] = []
     word, used = 0, 0
-    for field in table.key:
-        if field.width > 64:
+    for width in widths:
+        if width > 64:
             if used:
                 word, used = word + 1, 0
-            parts.append(KeyPart(word, 0, field.width))
-            word += limbs(field.width)
+            parts.append(KeyPart(word, 0, width))
+            word += limbs(width)
             continue
-        if used + field.width > 64:
+        if used + width > 64:
             word, used = word + 1, 0
-        parts.append(KeyPart(word, used, field.width))
-        used += field.width
-    words = word + (1 if used else 0)
+        parts.append(KeyPart(word, used, width))
+        used += width
+    return tuple(parts), word + (1 if used else 0)
+
+
+def table_layout(table: Table, index: int, program: Program) -> TableLayout:
+    parts, words = pack_key([field.width for field in table.key])
     ranges = tuple(p for p, f in zip(parts, table.key, strict=True) if f.match == "range")
-    for part in ranges:
-        if part.width > 64:
-            raise JsonError(f"{table.place}.key: range fields wider than 64 bits are not supported")
     kinds = {f.match for f in table.key}
     match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
     width = sum(f.width for f in table.key)
     direct = width if match == 0 and 0 < width <= DIRECT_BITS else 0
     features = (INDIRECT if table.profile is not None else 0) | (METERED if table.meter is not None else 0)
     profile = list(program.profiles).index(table.profile) if table.profile is not None else 0
-    return TableLayout(index, tuple(parts), words, match, ranges, direct, features, profile)
+    return TableLayout(index, parts, words, match, ranges, direct, features, profile)
 
 
 def is_fixed(table: Table) -> bool:

@@ -375,7 +375,11 @@ class ExprGen(Bounds):
         if a.low < 0 or b.low < 0:
             raise self.fail("division of signed values is not supported")
         if width > 2:
-            raise self.fail("division of values wider than 128 bits is not supported")
+            quotient, rest = self.out.fresh(), self.out.fresh()
+            self.out.line(f"uint64_t {quotient}[{width}], {rest}[{width}];")
+            dividend, divisor = self.resize(a, width), self.resize(b, width)
+            self.out.line(f"sw_wide_divide({quotient}, {rest}, {dividend}, {divisor}, {width});")
+            return self.resize(Value(quotient if e.op == "/" else rest, width, 0, a.high, True), n)
         dividend, divisor = self.resize(a, width), self.store(self.resize(b, width), width)
         code = f"({divisor} ? {dividend} {e.op} {divisor} : 0)"
         return self.resize(Value(code, width, 0, a.high, True), n)

@@ -35,7 +35,7 @@ struct sw_entry {
     int32_t priority;        /* the larger wins; among equals the older (smaller order) */
     uint64_t order;
     struct sw_entry *chain;  /* next entry with the same masked key, in falling precedence */
-    const uint64_t *ranges;  /* low, high for each range field */
+    const uint64_t *ranges;  /* low, high for each range field, in words as the field */
     uint64_t key[];          /* and behind it the action's arguments */
 };
 
@@ -161,6 +161,8 @@ SW_INLINE struct sw_entry *sw_find_masked(const struct sw_table *t, const uint64
     return best;
 }
 
+SW_INLINE uint32_t sw_range_words(const struct sw_range_field *f) { return (f->width + 63) / 64; }
+
 static inline __attribute__((unused)) struct sw_entry *sw_find_range(const struct sw_table *t,
                                                                      const struct sw_table_info *info,
                                                                      const uint64_t *key)
@@ -171,14 +173,18 @@ static inline __attribute__((unused)) struct sw_entry *sw_find_range(const struc
         if (best != NULL && best->priority > group->best)
             break;
         for (struct sw_entry *e = sw_group_find_masked(group, key, info->key_words); e != NULL; e = e->chain) {
+            const uint64_t *low = e->ranges;
             uint32_t r = 0;
             for (; r < info->range_count; r++) {
                 const struct sw_range_field *f = &info->ranges[r];
+                uint32_t n = sw_range_words(f);
                 uint64_t v = key[f->word] >> f->shift;
                 if (f->width < 64)
                     v &= (UINT64_C(1) << f->width) - 1;
-                if (v < e->ranges[2 * r] || v > e->ranges[2 * r + 1])
+                if (n == 1 ? v < low[0] || v > low[1]
+                           : sw_wide_lt(&key[f->word], low, n, 0) || sw_wide_lt(low + n, &key[f->word], n, 0))
                     break;
+                low += 2 * n;
             }
             if (r == info->range_count) {
                 if (best == NULL || sw_precedes(e, best))

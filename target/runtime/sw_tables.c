@@ -144,10 +144,19 @@ static void extra_move(const struct sw_table_info *info, struct sw_entry *to, st
     sw_extra(from)->meter = NULL;
 }
 
+/* Words of an entry's ranges. */
+static size_t range_words(const struct sw_table_info *info)
+{
+    size_t words = 0;
+    for (uint32_t i = 0; i < info->range_count; i++)
+        words += 2 * sw_range_words(&info->ranges[i]);
+    return words;
+}
+
 static struct sw_entry *entry_create(const struct sw_table_info *info, const struct identity *id, uint32_t action,
                                      const uint64_t *args, uint32_t arg_words)
 {
-    size_t ranges = 2 * (size_t)info->range_count;
+    size_t ranges = range_words(info);
     struct sw_entry *e = entry_alloc(info, info->key_words + arg_words + ranges);
     if (!e)
         return NULL;
@@ -169,7 +178,7 @@ static struct sw_entry *entry_create(const struct sw_table_info *info, const str
 static bool same(const struct sw_entry *e, const struct identity *id, const struct sw_table_info *info)
 {
     return e->priority == id->priority &&
-           (info->range_count == 0 || memcmp(e->ranges, id->ranges, 16 * (size_t)info->range_count) == 0);
+           (info->range_count == 0 || memcmp(e->ranges, id->ranges, 8 * range_words(info)) == 0);
 }
 
 /* The link that points at the entry, or NULL. */

@@ -285,4 +285,36 @@ SW_WIDE int sw_wide_lt(const uint64_t *a, const uint64_t *b, uint32_t n, int is_
     return 0;
 }
 
+/* q = a / b and r = a % b, unsigned; both are 0 where b is. Nothing may overlap. */
+SW_WIDE void sw_wide_divide(uint64_t *q, uint64_t *r, const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    uint32_t used = n;
+    memset(q, 0, 8 * (size_t)n);
+    memset(r, 0, 8 * (size_t)n);
+    while (used > 0 && b[used - 1] == 0)
+        used--;
+    if (used == 0)
+        return;
+    if (used == 1) {
+        for (uint32_t i = n; i-- > 0;) {
+            sw_u128 rest = SW_U128(r[0], a[i]);
+            q[i] = (uint64_t)(rest / b[0]);
+            r[0] = (uint64_t)(rest % b[0]);
+        }
+        return;
+    }
+    for (uint32_t i = 64 * n; i-- > 0;) {
+        uint64_t carry = a[i / 64] >> i % 64 & 1;
+        for (uint32_t k = 0; k < n; k++) {
+            uint64_t next = r[k] >> 63;
+            r[k] = r[k] << 1 | carry;
+            carry = next;
+        }
+        if (carry || !sw_wide_lt(r, b, n, 0)) {
+            sw_wide_sub(r, r, b, n);
+            q[i / 64] |= UINT64_C(1) << i % 64;
+        }
+    }
+}
+
 #endif

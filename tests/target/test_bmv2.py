@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from target.engine import Device
-from tests.target import bmv2_run, test_unions, test_v1model, test_varbit
+from tests.target import bmv2_run, test_unions, test_v1model, test_varbit, test_wide
 from tests.target.test_expressions import random_case
 
 pytestmark = [pytest.mark.bmv2, pytest.mark.root]
@@ -94,13 +94,13 @@ SKIPPED = {
     "test_random_is_uniform_enough_and_reproducible", "test_an_endless_loop_ends", "test_loops_in_actions",
     "test_large_frames", "test_a_closed_engine_refuses", "test_memory_is_flat",
     "test_registers_counters_and_bad_indices", "test_a_frame_of_which_only_the_head_is_carried",
-    "test_elements_by_a_variable_index",
+    "test_elements_by_a_variable_index", "test_division_of_sums_and_by_zero",
 }  # fmt: skip
 
 
 def cases() -> list[Any]:
     result = []
-    modules = (test_v1model, test_varbit, test_unions)
+    modules = (test_v1model, test_varbit, test_unions, test_wide)
     functions = [item for module in modules for item in inspect.getmembers(module, inspect.isfunction)]
     for name, function in functions:
         if not name.startswith("test_") or name in SKIPPED:

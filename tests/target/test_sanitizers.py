@@ -57,6 +57,7 @@ def run(tmp_path: Path, *arguments: str) -> None:
         "test_profiles.py",
         "test_unions.py",
         "test_meters.py",
+        "test_wide.py",
         "test_virtual_links.py",
         "test_virtual_endpoints.py",
         "test_virtual_frames.py",
