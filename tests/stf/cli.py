@@ -19,6 +19,9 @@ from tests.stf.cases import Found, find_cases
 from tests.stf.compiling import CompileFailure, choose
 from tests.stf.workers import Outcome, Settings, run_cases
 
+LOG_EVERY = 10
+"""Cases, for a line of progress where there is no terminal."""
+
 _OWN_CASES = Path(__file__).resolve().parent / "cases"
 
 
@@ -73,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             outcomes.append(outcome)
             failed += not outcome.passed
             progress.update(task, advance=1, description=f"{failed} failed" if failed else "stf")
+            if not console.is_terminal and len(outcomes) % LOG_EVERY == 0:
+                console.print(f"{len(outcomes)} of {len(cases)}, {failed} failed", highlight=False)
     return _report(outcomes, found, settings)
 
 

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,14 +104,61 @@ def test_what_is_not_installed_is_named() -> None:
         assert message in done.stderr
 
 
-def test_a_case_that_takes_too_long_fails_alone(folder: Path) -> None:
+@pytest.fixture
+def hanging(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A C compiler that never ends. The file that it writes its process's number to."""
+    pid = folder / "pid"
+    compiler = folder / "cc"
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$1" in -*version|-dumpmachine) exit;; esac\n'
+        f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 300\n"
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    return pid
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true, however slow the machine."""
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def ended(pid: Path) -> bool:
+    """Whether the process is no more, or a zombie that nobody has asked for yet."""
+    try:
+        stat = Path(f"/proc/{pid.read_text().strip()}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_case_that_takes_too_long_fails_alone(folder: Path, hanging: Path) -> None:
     (case,) = find_cases(folder).cases
-    worker = Worker(Settings("embedded", "own", 0.001))
+    worker = Worker(Settings("embedded", "own", 1))
     try:
         outcome = worker.run(case)
-        assert (outcome.stage, outcome.reason) == ("timeout", "not done after 0.001 s")
+        assert (outcome.stage, outcome.reason) == ("timeout", "not done after 1 s")
+        assert until(lambda: ended(hanging))
     finally:
         worker.close()
+
+
+def test_what_runs_ends_with_the_runner(folder: Path, hanging: Path) -> None:
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "tests.stf", str(folder), "--compiler", "own"], cwd=REPOSITORY
+    )
+    try:
+        assert until(hanging.exists)
+        runner.send_signal(signal.SIGTERM)
+        assert runner.wait(60) == 128 + signal.SIGTERM
+        assert until(lambda: ended(hanging))
+    finally:
+        runner.kill()
+        runner.wait()
 
 
 def test_a_process_that_dies_fails_its_case_alone(folder: Path) -> None:
