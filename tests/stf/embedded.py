@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import ParamSpec, TypeVar
 
-from target.api import DeviceError, TableEntry
+from target.api import DeviceError, MeterConfig, TableEntry
 from target.bmjson import JsonError
 from target.engine import Engine
 from tests.stf.dut import DutError, Entry
@@ -43,6 +44,7 @@ class EmbeddedDut:
             self._engine.close()
             raise
         self._received: dict[int, list[bytes]] = {port: [] for port in ports}
+        self._entries: dict[str, list[Entry | None]] = {}
         self._nodes: list[tuple[int, tuple[int, ...]]] = []
         self._groups: dict[int, list[int]] = {}
         self._mirrors: dict[int, int] = {}
@@ -53,9 +55,20 @@ class EmbeddedDut:
             entry.table.name,
             TableEntry(entry.key, entry.action.name, entry.args, entry.priority or 0),
         )
+        self._entries.setdefault(entry.table.name, []).append(entry)
 
     def remove(self, entry: Entry) -> None:
         _ask(self._device.table_delete, entry.table.name, entry.key, entry.priority or 0)
+        entries = self._entries[entry.table.name]
+        entries[entries.index(entry)] = None
+
+    def _by_handle(self, table: str, handle: int) -> Entry:
+        """Entries have handles 0, 1, ... in the order in which they were added, as in BMv2."""
+        entries = self._entries.get(table, ())
+        entry = entries[handle] if 0 <= handle < len(entries) else None
+        if entry is None:
+            raise DutError(f"table {table!r} has no entry with handle {handle}")
+        return entry
 
     def set_default(self, table: Table, action: Action, args: tuple[int, ...]) -> None:
         _ask(self._device.table_set_default, table.name, action.name, args)
@@ -117,12 +130,19 @@ class EmbeddedDut:
     # --- counters, registers, meters
 
     def counter_read(self, counter: Array, index: int) -> tuple[int, int]:
+        if counter.table is not None:
+            return self.direct_counter_read(counter, self._by_handle(counter.table, index))
         return _ask(self._device.counter_read, counter.name, index)
 
     def direct_counter_read(self, counter: Array, entry: Entry) -> tuple[int, int]:
         return _ask(self._device.direct_counter_read, entry.table.name, entry.key, entry.priority or 0)
 
     def counter_write(self, counter: Array, index: int, packets: int, octets: int) -> None:
+        if counter.table is not None:
+            entry = self._by_handle(counter.table, index)
+            key, priority = entry.key, entry.priority or 0
+            _ask(self._device.direct_counter_write, counter.table, key, priority, packets, octets)
+            return
         _ask(self._device.counter_write, counter.name, index, packets, octets)
 
     def register_read(self, register: Array, index: int) -> int:
@@ -135,10 +155,22 @@ class EmbeddedDut:
         _ask(self._device.register_write_all, register.name, 0)
 
     def meter_get(self, meter: Array, index: int) -> None:
-        raise DutError(f"meter {meter.name!r}: this target has no meters")
+        if meter.table is None:
+            _ask(self._device.meter_read, meter.name, index)
+        else:
+            entry = self._by_handle(meter.table, index)
+            _ask(self._device.direct_meter_read, meter.table, entry.key, entry.priority or 0)
 
     def meter_set(self, meter: Array, index: int | None, rates: Sequence[Rate]) -> None:
-        raise DutError(f"meter {meter.name!r}: this target has no meters")
+        config = _meter_config(meter, rates)
+        if meter.table is not None:
+            entries = self._entries.get(meter.table, ()) if index is None else ()
+            for entry in entries if index is None else (self._by_handle(meter.table, index),):
+                if entry is not None:
+                    _ask(self._device.direct_meter_write, meter.table, entry.key, entry.priority or 0, config)
+            return
+        for cell in range(_ask(self._device.meter_size, meter.name)) if index is None else (index,):
+            _ask(self._device.meter_write, meter.name, cell, config)
 
     # --- packets
 
@@ -159,3 +191,15 @@ class EmbeddedDut:
 
     def close(self) -> None:
         self._engine.close()
+
+
+def _meter_config(meter: Array, rates: Sequence[Rate]) -> MeterConfig:
+    if len(rates) != 2:
+        raise DutError(f"meter {meter.name!r} takes 2 rates, got {len(rates)}")
+    per_second = [Decimal(rate.per_microsecond) * 10**6 for rate in rates]
+    for rate, value in zip(rates, per_second, strict=True):
+        if value != int(value):
+            raise DutError(
+                f"meter {meter.name!r}: {rate.per_microsecond} a microsecond is no whole number a second"
+            )
+    return MeterConfig(int(per_second[0]), rates[0].burst, int(per_second[1]), rates[1].burst)

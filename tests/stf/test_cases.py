@@ -65,9 +65,12 @@ WRONG = [
     ("match_kinds", r"0x0a000000/8", "0x0a000000/33", "/33 is longer than 32 bits"),
     ("counters", r"packets == 2", "packets == 3", "packets of MyIngress.by_kind(1) is 2, expected == 3"),
     ("counters", r"by_kind\(7\)", "by_kind(8)", "index 8"),
+    ("counters", r"by_entry\(1\)", "by_entry(2)", "has no entry with handle 2"),
     ("counters", r"by_entry\(ones\)", "by_entry(threes)", "no entry is labelled 'threes'"),
-    ("counters", r"^expect 4 .*\$", "", "line 24: port 4 has sent 01000000ffffffff"),
+    ("counters", r"^expect 4 .*\$", "", "line 30: port 4 has sent 01000000ffffffff"),
     ("registers", r"sums\(1\) == 0", "sums(1) == 1", "line 7: sums[1] is 0, expected == 1"),
+    ("meters", r" 0:10 0:20", " 0:10", "meter 'MyIngress.by_entry' takes 2 rates, got 1"),
+    ("meters", r" 0:2 0:4", " 0.0000001:2 0:4", "0.0000001 a microsecond is no whole number a second"),
     ("clone", r"mirroring_get 200", "mirroring_get 201", "there is no mirror session 201"),
     ("multicast", r"mc_node_associate 1 1", "mc_node_associate 1 3", "there is no multicast node 3"),
 ]
