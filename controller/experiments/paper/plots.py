@@ -126,7 +126,8 @@ def _queues(cells: Mapping[str, CellFiles], path: Path, seed: int) -> None:
             times, depths = full["time_ns"] / 1e6, full["largest_bytes"].fill_null(0) / 1e6
             for axis in (whole, one):
                 axis.plot(times, depths, color=colour, lw=0.7, alpha=0.85, drawstyle="steps-pre", label=ports)
-        one.set_xlim((gradient["start_ns"].min() or 0) / 1e6, (gradient["end_ns"].max() or 1) / 1e6)
+        starts, ends = gradient["start_ns"].to_list(), gradient["end_ns"].to_list()
+        one.set_xlim(min(starts, default=0) / 1e6, max(ends, default=1) / 1e6)
         whole.set_title(key, loc="left", fontsize=8)
         one.set_title(f"step {step}", loc="left", fontsize=8)
         whole.set_ylabel("MB", fontsize=8)
