@@ -78,6 +78,25 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
+class Masked:
+    """A field of a value set's member: the bits of `mask` are those of `value`."""
+
+    value: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class InRange:
+    """Or it is within low..high."""
+
+    low: int
+    high: int
+
+
+SetMember: TypeAlias = tuple[Masked | InRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MeterConfig:
     """Rates are bytes or packets per second, bursts bytes or packets, as the program declares the meter.
 
@@ -228,6 +247,11 @@ class DeviceApi(Protocol):
     def direct_meter_write_marked(
         self, table: str, key: tuple[FieldMatch, ...], priority: int, state: MeterState
     ) -> None: ...
+
+    # --- parser value sets
+    def value_set_members(self, vset: str) -> list[SetMember]: ...
+    def value_set_replace(self, vset: str, members: Sequence[SetMember]) -> None:
+        """All members at once; each has one part for each field of the set."""
 
     # --- counters and registers
     def direct_counter_read(

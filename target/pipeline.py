@@ -17,6 +17,7 @@ from target.meters import check_config, check_marked, native_config, native_view
 from target.profile_places import native_profile
 from target.profiles import ProfileControl
 from target.tables import TableControl
+from target.value_sets import ValueSetControl
 
 if TYPE_CHECKING:
     from target.engine import Engine
@@ -62,6 +63,10 @@ class Pipeline:
         self.handle = handle
         self.program = program
         self._counters = generated.counters
+        self._value_sets = {
+            name: ValueSetControl(engine, handle, vset, generated.sets.get(name))
+            for name, vset in program.vsets.items()
+        }
         self._registers = generated.registers
         self._profiles = {
             name: native_profile(engine, handle, program, number, generated.profiles[name])
@@ -90,6 +95,12 @@ class Pipeline:
         found = self._profiles.get(name)
         if found is None:
             raise DeviceError("NOT_FOUND", f"there is no action profile {name!r}")
+        return found
+
+    def value_set(self, name: str) -> ValueSetControl:
+        found = self._value_sets.get(name)
+        if found is None:
+            raise DeviceError("NOT_FOUND", f"there is no parser value set {name!r}")
         return found
 
     # --- counters

@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from target.api import FieldMatch, GroupMember, MeterConfig, MeterState
+from target.api import FieldMatch, GroupMember, MeterConfig, MeterState, SetMember
 from target.pipeline import Pipeline
 
 
@@ -57,6 +57,16 @@ class Resources:
     def profile_group_delete(self, profile: str, group: int) -> None:
         with self._control:
             self._need().profile(profile).group_delete(group)
+
+    # --- parser value sets
+
+    def value_set_members(self, vset: str) -> list[SetMember]:
+        with self._control:
+            return self._need().value_set(vset).members()
+
+    def value_set_replace(self, vset: str, members: Sequence[SetMember]) -> None:
+        with self._control:
+            self._need().value_set(vset).replace(members)
 
     # --- meters
 

@@ -142,8 +142,8 @@ class TableControl:
                 ranges.extend(word for bound in form for word in number_words(bound, field.width))
             elif field.match == "lpm" and not self._has_priority:
                 native_priority = form[1]
-            _put(values, part, value)
-            _put(masks, part, mask)
+            put_part(values, part, value)
+            put_part(masks, part, mask)
         ffi = self._ffi
         packed = (
             ffi.new("uint64_t[]", values),
@@ -373,7 +373,8 @@ def number_words(value: int, width: int) -> list[int]:
     return [value >> 64 * i & _WORD for i in range(limbs(width))]
 
 
-def _put(words: list[int], part: KeyPart, value: int) -> None:
+def put_part(words: list[int], part: KeyPart, value: int) -> None:
+    """Write a field of a key into the key's words, which are zero there."""
     if part.width <= 64:
         words[part.word] |= value << part.shift
         return

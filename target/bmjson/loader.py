@@ -24,10 +24,14 @@ from target.bmjson.model import (
     Program,
     Register,
     Stack,
+    ValueSet,
 )
 from target.bmjson.node import Node, parse
 from target.bmjson.parsers import read_parser
 from target.bmjson.unions import read_unions
+
+DEFAULT_SET_SIZE = 1024
+"""Members of a value set whose size the JSON does not give."""
 
 MAX_VARBIT = 8 * 2048
 """Widest field of variable length, in bits."""
@@ -66,7 +70,9 @@ def load(text: str) -> Program:
     _actions(root, program, exprs)
     for item in root.get("parse_vsets", []).elements():
         item.keys("name id compressed_bitwidth", "source_info max_size")
-        program.vsets[_new_name(item, program.vsets)] = item["compressed_bitwidth"].integer(1, MAX_WIDTH)
+        name, width = _new_name(item, program.vsets), item["compressed_bitwidth"].integer(1, MAX_WIDTH)
+        size = item.get("max_size", DEFAULT_SET_SIZE).integer(0, 2**31 - 1)
+        program.vsets[name] = ValueSet(name, width, size, ())
     _parser(root, program, exprs)
     _deparser(root, program, exprs)
     for item in root.get("pipelines", []).elements():

@@ -225,6 +225,19 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A parser value set. The JSON does not say how its fields match."""
+
+    name: str
+    width: int
+    """Bits of all fields together."""
+    size: int
+    """Members at most."""
+    widths: tuple[int, ...]
+    """Bits of each field, as in the transition keys it is compared with; () if no transition uses it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParseState:
     name: str
     ops: tuple[ParserOp, ...]
@@ -439,7 +452,7 @@ class Program:
     aliases: dict[str, FieldRef] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     parser: Parser = field(default_factory=lambda: Parser("parser", None, {}))
-    vsets: dict[str, int] = field(default_factory=dict)
+    vsets: dict[str, ValueSet] = field(default_factory=dict)
     deparser: tuple[str, ...] = ()
     deparser_primitives: tuple[Primitive, ...] = ()
     actions: dict[int, Action] = field(default_factory=dict)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from target.bmjson.exprs import ExprReader
 from target.bmjson.model import (
     Advance,
@@ -130,7 +132,7 @@ def _transition(node: Node, widths: tuple[int, ...], program: Program) -> Transi
     if kind == "default":
         return Transition(None, None, next_state)
     if kind == "parse_vset":
-        node["type"].fail("parser value sets are not supported by this target yet")
+        return Transition(None, None, next_state, _value_set(node, widths, program))
     if kind != "hexstr":
         node["type"].fail(f"{kind!r} is not a transition type")
     # Each part of the key is padded to whole bytes, in the value and in the mask.
@@ -143,6 +145,22 @@ def _transition(node: Node, widths: tuple[int, ...], program: Program) -> Transi
         if number < 0 or number >> bits:
             node.fail(f"value or mask is wider than the transition key of {bits // 8} bytes")
     return Transition(_unpad(numbers[0], widths), _unpad(numbers[1], widths), next_state)
+
+
+def _value_set(node: Node, widths: tuple[int, ...], program: Program) -> str:
+    """The set's name. Its fields are those of the transition key, the same in every state that uses it."""
+    name = node["value"].string()
+    found = program.vsets.get(name)
+    if found is None:
+        node["value"].fail(f"there is no parser value set {name!r}")
+    if node.has("mask"):
+        node["mask"].fail("a mask for a parser value set is not supported")
+    if sum(widths) != found.width or found.widths not in ((), widths):
+        node["value"].fail(
+            f"the transition key has {widths} bits, the value set has {found.widths or found.width}"
+        )
+    program.vsets[name] = replace(found, widths=widths)
+    return name
 
 
 def _unpad(padded: int, widths: tuple[int, ...]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Program, Table
+from target.bmjson.model import FieldRef, KeyField, Param, Pipeline, Program, Table, ValueSet
 from target.codegen.actions import action_name, may_exit
 from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
@@ -75,6 +75,12 @@ def table_layout(table: Table, index: int, program: Program) -> TableLayout:
     features = (INDIRECT if table.profile is not None else 0) | (METERED if table.meter is not None else 0)
     profile = list(program.profiles).index(table.profile) if table.profile is not None else 0
     return TableLayout(index, parts, words, match, ranges, direct, features, profile)
+
+
+def set_layout(vset: ValueSet, index: int) -> TableLayout:
+    """A value set is a table without actions. Any field may be given as a range."""
+    parts, words = pack_key(list(vset.widths))
+    return TableLayout(index, parts, words, 2, parts, 0)
 
 
 def is_fixed(table: Table) -> bool:

@@ -16,8 +16,8 @@ from target.bmjson.model import (
     Transition,
     Verify,
 )
-from target.bmjson.node import JsonError
 from target.codegen.bounds import limbs
+from target.codegen.control import TableLayout
 from target.codegen.deparser import checksum_test
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
@@ -31,8 +31,9 @@ STATE_LIMIT = 4096
 
 
 class ParserGen:
-    def __init__(self, layout: Layout, out: Emitter) -> None:
+    def __init__(self, layout: Layout, sets: dict[str, TableLayout], out: Emitter) -> None:
         self.layout = layout
+        self.sets = sets
         self.program = layout.program
         self.out = out
         self.gen = ExprGen(layout, out, place="parser")
@@ -228,7 +229,7 @@ class ParserGen:
         for part in state.key:
             self._lookaheads(part)
         keys: list[str] = []
-        if any(t.value is not None for t in state.transitions):
+        if any(t.value is not None or t.vset is not None for t in state.transitions):
             for part, width in zip(state.key, state.key_widths, strict=True):
                 n = limbs(width)
                 v = self.gen.value(part, width)
@@ -239,13 +240,32 @@ class ParserGen:
                     code = self.gen.store(code, n)
                 keys.append(code)
         for transition in state.transitions:
+            if transition.vset is not None:
+                out.line(f"if ({self._in_set(transition.vset, keys)}) goto {self._target(transition)};")
+                continue
             if transition.value is None:
                 continue
             test = self._match(transition, state.key_widths, keys)
             out.line(f"if ({test}) goto {self._target(transition)};")
-        default = [t for t in state.transitions if t.value is None]
+        default = [t for t in state.transitions if t.value is None and t.vset is None]
         # The last default wins, as in BMv2; without one, parsing ends.
         out.line(f"goto {self._target(default[-1]) if default else 'done'};")
+
+    def _in_set(self, name: str, keys: list[str]) -> str:
+        """C condition: the key's parts are in a value set."""
+        info = self.sets[name]
+        words: list[list[str]] = [[] for _ in range(info.words)]
+        for part, key in zip(info.parts, keys, strict=True):
+            n = limbs(part.width)
+            codes = [f"{key}[{i}]" for i in range(n)] if n > 2 else [f"(uint64_t){key}"]
+            if n == 2:
+                codes.append(f"(uint64_t)({key} >> 64)")
+            for offset, code in enumerate(codes):
+                words[part.word + offset].append(f"({code} << {part.shift})" if part.shift else code)
+        packed = self.out.fresh("k")
+        self.out.line(comment(f"value set {name}"))
+        self.out.line(f"const uint64_t {packed}[] = {{{', '.join(' | '.join(terms) for terms in words)}}};")
+        return f"sw_find_range(&st->tables[{info.index}], &table_info[{info.index}], {packed}) != NULL"
 
     def _target(self, transition: Transition) -> str:
         return "done" if transition.next_state is None else self.names[transition.next_state]
@@ -273,9 +293,6 @@ class ParserGen:
         return " && ".join(tests) or "1"
 
 
-def emit_parser(layout: Layout, out: Emitter) -> None:
-    """`void run_parser(st, pkt, p, m)`."""
-    for state in layout.program.parser.states.values():
-        if any(t.vset is not None for t in state.transitions):
-            raise JsonError(f"parser state {state.name!r}: value sets are not supported")
-    ParserGen(layout, out).emit()
+def emit_parser(layout: Layout, sets: dict[str, TableLayout], out: Emitter) -> None:
+    """`void run_parser(st, pkt, p, m)`. `sets`: layouts of the parser value sets."""
+    ParserGen(layout, sets, out).emit()

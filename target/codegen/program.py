@@ -17,7 +17,7 @@ from target.codegen.arrays import (
     register_offsets,
 )
 from target.codegen.bounds import limbs
-from target.codegen.control import ControlGen, TableLayout, is_fixed, table_actions, table_layout
+from target.codegen.control import ControlGen, TableLayout, is_fixed, set_layout, table_actions, table_layout
 from target.codegen.deparser import emit_deparser, max_header_bytes
 from target.codegen.emitter import Emitter
 from target.codegen.fields import load, store
@@ -50,6 +50,8 @@ class Generated:
 
     source: str
     tables: dict[str, TableLayout]
+    sets: dict[str, TableLayout]
+    """Of the parser value sets that a transition uses."""
     registers: dict[str, int]
     counters: dict[str, int]
     profiles: dict[str, dict[str, int]]
@@ -65,6 +67,11 @@ def generate(program: Program) -> Generated:
     for name, table in program.tables.items():
         index = -1 if is_fixed(table) else sum(t.index >= 0 for t in tables.values())
         tables[name] = table_layout(table, index, program)
+    sets: dict[str, TableLayout] = {}
+    for name, vset in program.vsets.items():
+        if vset.widths:
+            sets[name] = set_layout(vset, sum(t.index >= 0 for t in tables.values()) + len(sets))
+    keyed = [t for t in (*tables.values(), *sets.values()) if t.index >= 0]
     out = Emitter()
     for line in _HEAD.splitlines():
         out.line(line)
@@ -75,7 +82,7 @@ def generate(program: Program) -> Generated:
     out.line()
     out.line(_INLINE if _weight(program) <= _INLINE_LIMIT else _SEPARATE)
     out.line()
-    _emit_table_info(tables, out)
+    _emit_table_info(keyed, out)
     emit_arrays(program, out)
     egress = layout.view(layout.into_egress - layout.written_in_egress - layout.set_for_egress)
     views = {"parser": layout, "ingress": layout, "egress": egress, "deparser": egress}
@@ -85,16 +92,16 @@ def generate(program: Program) -> Generated:
     for pipeline in (program.ingress, program.egress):
         for action in _used_actions(program, pipeline):
             emit_action(action, views[pipeline.name], out, pipeline.name)
-    emit_parser(layout, out)
+    emit_parser(layout, sets, out)
     for pipeline in (program.ingress, program.egress):
         ControlGen(views[pipeline.name], tables, out).emit(pipeline)
     emit_deparser(views["deparser"], out)
     _Entry(layout, egress, out).emit()
     counters = {c.name: i for i, c in enumerate(program.counters.values()) if c.direct_table is None}
-    _emit_descriptor(program, tables, layout, out)
+    _emit_descriptor(program, len(keyed), layout, out)
     profiles = {name: profile_actions(program, name) for name in program.profiles}
     registers = {r: i for i, r in enumerate(program.registers)}
-    return Generated(out.text(), tables, registers, counters, profiles)
+    return Generated(out.text(), tables, sets, registers, counters, profiles)
 
 
 def _calculations(program: Program) -> dict[str, list[str]]:
@@ -151,8 +158,7 @@ def _used_actions(program: Program, pipeline: Pipeline) -> list[Action]:
     return [a for a in program.actions.values() if a.id in used and a.primitives]
 
 
-def _emit_table_info(tables: dict[str, TableLayout], out: Emitter) -> None:
-    keyed = [t for t in tables.values() if t.index >= 0]
+def _emit_table_info(keyed: list[TableLayout], out: Emitter) -> None:
     for t in keyed:
         if t.ranges:
             rows = ", ".join(f"{{{r.word}, {r.shift}, {r.width}}}" for r in t.ranges)
@@ -381,7 +387,7 @@ class _Entry:
         self.out.line()
 
 
-def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: Layout, out: Emitter) -> None:
+def _emit_descriptor(program: Program, tables: int, layout: Layout, out: Emitter) -> None:
     registers = list(program.registers.values())
     counters = list(program.counters.values())
 
@@ -402,7 +408,7 @@ def _emit_descriptor(program: Program, tables: dict[str, TableLayout], layout: L
         out.line(".abi = SW_ABI,")
         out.line(".phv_bytes = sizeof(struct phv),")
         out.line(f".max_header_bytes = {max_header_bytes(layout)},")
-        out.line(f".table_count = {sum(t.index >= 0 for t in tables.values())},")
+        out.line(f".table_count = {tables},")
         out.line(f".register_count = {len(registers)},")
         out.line(f".counter_count = {len(counters)},")
         out.line(f".profile_count = {len(program.profiles)},")

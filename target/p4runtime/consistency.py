@@ -53,7 +53,7 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     _check_direct_counters(p4info, index, program)
     _find(index, "meter", [*index.meters, *index.direct_meters], program.meters)
     _check_meters(index, program)
-    _find(index, "value set", [x.preamble.id for x in p4info.value_sets], program.vsets)
+    _check_value_sets(index, program)
     _find(index, "action profile", index.profiles, program.profiles)
     for profile_id in [i for i in index.profiles if i in index.removed]:
         del index.profiles[profile_id]
@@ -62,6 +62,28 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
         _same("action profile", profile.name, "size", profile.size, in_json.size)
         selector = in_json.calculation is not None
         _same("action profile", profile.name, "selector", profile.with_selector, selector)
+
+
+def _check_value_sets(index: P4InfoIndex, program: Program) -> None:
+    _find(index, "value set", index.value_sets, program.vsets)
+    for set_id, vset in list(index.value_sets.items()):
+        if set_id in index.removed:
+            del index.value_sets[set_id]
+            continue
+        in_json = program.vsets[vset.name]
+        _same("value set", vset.name, "size", vset.size, in_json.size)
+        if not in_json.widths:
+            # No transition uses the set.
+            continue
+        widths = in_json.widths
+        _same("value set", vset.name, "number of fields", len(vset.fields), len(widths))
+        for field, width in zip(vset.fields, widths, strict=True):
+            _check_width("value set", f"{vset.name}, field {field.name}", field, width)
+        fields = tuple(
+            replace(f, bitwidth=f.bitwidth or (0 if f.string else width))
+            for f, width in zip(vset.fields, widths, strict=True)
+        )
+        index.value_sets[set_id] = replace(vset, fields=fields)
 
 
 def _find(index: P4InfoIndex, kind: str, ids: Iterable[int], in_json: Collection[str]) -> None:

@@ -29,6 +29,13 @@ def export_state(pipeline: Pipeline) -> list[p4r.Update]:
             for entity in HANDLERS[kind].read(pipeline, request)
             if not _is_zero(entity)
         ]
+    request = p4r.Entity()
+    request.value_set_entry.SetInParent()
+    updates += [
+        p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+        for entity in HANDLERS["value_set_entry"].read(pipeline, request)
+        if entity.value_set_entry.members
+    ]
     replication = HANDLERS["packet_replication_engine_entry"]
     for kind in ("multicast_group_entry", "clone_session_entry"):
         request = p4r.Entity()

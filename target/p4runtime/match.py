@@ -7,6 +7,7 @@ Rules: P4Runtime specification 1.5, "Match Format" and "Action Specification".
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from finsy.proto import p4r
 
@@ -27,6 +28,12 @@ from target.p4runtime.status import invalid_argument, permission_denied, unimple
 Key = tuple[FieldMatch, ...]
 
 
+class MatchList(Protocol):
+    """A message's repeated field of `FieldMatch`."""
+
+    def add(self, *, field_id: int) -> p4r.FieldMatch: ...
+
+
 def decode_value(value: Value, data: bytes, what: str) -> int:
     """One value as an integer. UNIMPLEMENTED for a translated string: no number is defined for it."""
     if value.string:
@@ -39,19 +46,24 @@ def decode_key(table: Table, match: Iterable[p4r.FieldMatch]) -> Key:
 
     Raises INVALID_ARGUMENT or OUT_OF_RANGE, naming the field.
     """
+    return decode_fields(table.what, table.fields, match)
+
+
+def decode_fields(owner: str, fields: Iterable[MatchField], match: Iterable[p4r.FieldMatch]) -> Key:
+    """The same for whatever has match fields; `owner` names it in messages."""
     given: dict[int, p4r.FieldMatch] = {}
     for field_match in match:
         if field_match.field_id in given:
-            raise invalid_argument(f"table {table.name!r}: match field {field_match.field_id} is given twice")
+            raise invalid_argument(f"{owner}: match field {field_match.field_id} is given twice")
         given[field_match.field_id] = field_match
     key: list[FieldMatch] = []
-    for field in table.fields:
+    for field in fields:
         item = given.pop(field.id, None)
-        what = f"table {table.name!r}, match field {field.name!r}"
+        what = f"{owner}, match field {field.name!r}" if field.name else f"{owner}, match field {field.id}"
         key.append(_dont_care(field, what) if item is None else _decode_field(field, item, what))
     if given:
         unknown = ", ".join(str(i) for i in sorted(given))
-        raise invalid_argument(f"table {table.name!r} has no match field with id {unknown}")
+        raise invalid_argument(f"{owner} has no match field with id {unknown}")
     return tuple(key)
 
 
@@ -110,22 +122,26 @@ def _decode_lpm(field: MatchField, lpm: p4r.FieldMatch.LPM, what: str) -> FieldM
 
 def encode_key(table: Table, key: Key, out: p4r.TableEntry) -> None:
     """Append the key's fields to `out.match`, canonical, without the don't-care ones."""
-    for field, item in zip(table.fields, key, strict=True):
+    encode_fields(table.fields, key, out.match)
+
+
+def encode_fields(fields: Iterable[MatchField], key: Key, out: MatchList) -> None:
+    for field, item in zip(fields, key, strict=True):
         match field.kind:
             case MatchKind.EXACT:
-                out.match.add(field_id=field.id).exact.value = bytestrings.encode(item[0])
+                out.add(field_id=field.id).exact.value = bytestrings.encode(item[0])
             case MatchKind.OPTIONAL if item[1] if field.as_ternary else item:
-                out.match.add(field_id=field.id).optional.value = bytestrings.encode(item[0])
+                out.add(field_id=field.id).optional.value = bytestrings.encode(item[0])
             case MatchKind.LPM if item[1]:
-                lpm = out.match.add(field_id=field.id).lpm
+                lpm = out.add(field_id=field.id).lpm
                 lpm.value = bytestrings.encode(item[0])
                 lpm.prefix_len = item[1]
             case MatchKind.TERNARY if item[1]:
-                ternary = out.match.add(field_id=field.id).ternary
+                ternary = out.add(field_id=field.id).ternary
                 ternary.value = bytestrings.encode(item[0])
                 ternary.mask = bytestrings.encode(item[1])
             case MatchKind.RANGE if item != (0, (1 << field.bitwidth) - 1):
-                bounds = out.match.add(field_id=field.id).range
+                bounds = out.add(field_id=field.id).range
                 bounds.low = bytestrings.encode(item[0])
                 bounds.high = bytestrings.encode(item[1])
 

@@ -128,6 +128,20 @@ class ActionProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSet:
+    """`size`: members at most."""
+
+    id: int
+    name: str
+    fields: tuple[MatchField, ...]
+    size: int
+
+    @property
+    def what(self) -> str:
+        return f"value set {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
 class Counter:
     id: int
     name: str
@@ -193,6 +207,7 @@ class P4InfoIndex:
     profiles: dict[int, ActionProfile] = field(default_factory=dict)
     meters: dict[int, Meter] = field(default_factory=dict)
     direct_meters: dict[int, Meter] = field(default_factory=dict)
+    value_sets: dict[int, ValueSet] = field(default_factory=dict)
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     kinds: dict[int, str] = field(default_factory=dict)
@@ -248,6 +263,7 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
             )
             for r in p4info.registers
         },
+        value_sets={v.preamble.id: _value_set(v, p4info.type_info) for v in p4info.value_sets},
         packet_in=headers.get("packet_in"),
         packet_out=headers.get("packet_out"),
         kinds=kinds,
@@ -379,20 +395,33 @@ def _header(header: p4i.ControllerPacketMetadata, types: p4t.P4TypeInfo) -> Cont
     return ControllerHeader(header.preamble.id, name, fields)
 
 
-def _table(
-    table: p4i.Table, types: p4t.P4TypeInfo, actions: Mapping[int, Action], kinds: Mapping[int, str]
-) -> Table:
-    name = table.preamble.name
-    fields = []
-    for match in table.match_fields:
-        where = f"match field {match.name!r} of table {name!r}"
+def _match_fields(
+    owner: str, match_fields: Iterable[p4i.MatchField], types: p4t.P4TypeInfo
+) -> tuple[MatchField, ...]:
+    fields: list[MatchField] = []
+    for match in match_fields:
+        where = f"match field {match.name!r} of {owner}"
         kind = _KINDS.get(match.match_type)
         if match.WhichOneof("match") != "match_type" or kind is None:
             wanted = match.other_match_type or match.match_type
             raise invalid_argument(f"P4Info: {where}: match type {wanted!r} is not supported")
         value = _value(where, match.id, match.name, match.bitwidth, match.type_name.name, types)
         fields.append(MatchField(*value, kind=kind))
-    _unique(f"table {name!r}", fields)
+    _unique(owner, fields)
+    return tuple(fields)
+
+
+def _value_set(vset: p4i.ValueSet, types: p4t.P4TypeInfo) -> ValueSet:
+    name = vset.preamble.name
+    fields = _match_fields(f"value set {name!r}", vset.match, types)
+    return ValueSet(vset.preamble.id, name, fields, vset.size)
+
+
+def _table(
+    table: p4i.Table, types: p4t.P4TypeInfo, actions: Mapping[int, Action], kinds: Mapping[int, str]
+) -> Table:
+    name = table.preamble.name
+    fields = _match_fields(f"table {name!r}", table.match_fields, types)
     scopes: dict[int, Scope] = {}
     for ref in table.action_refs:
         if ref.id not in actions:
@@ -416,7 +445,7 @@ def _table(
     return Table(
         id=table.preamble.id,
         name=name,
-        fields=tuple(fields),
+        fields=fields,
         actions=scopes,
         size=table.size,
         const_default_action_id=table.const_default_action_id,

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-from target.api import DeviceError, FieldMatch, GroupMember, MeterConfig, MeterState, TableEntry
+from target.api import DeviceError, FieldMatch, GroupMember, MeterConfig, MeterState, SetMember, TableEntry
 from target.bmjson.model import Program
 from target.meters import check_config, check_marked
 from target.profile_places import profile_actions_by_name
 from target.profiles import Held, NoPlaces, ProfileControl, action_check
+from target.value_sets import check_members
 
 _Place = tuple[str, object]
 """A table, and the key and priority of an entry."""
@@ -30,6 +31,7 @@ class ShadowResources:
         }
         self._held: dict[_Place, Held] = {}
         self._meters: dict[tuple[str, int], MeterState] = {}
+        self._value_sets: dict[str, list[SetMember]] = {name: [] for name in program.vsets}
         self._direct_meters: dict[_Place, MeterState] = {}
 
     @abstractmethod
@@ -97,6 +99,17 @@ class ShadowResources:
 
     def profile_group_delete(self, profile: str, group: int) -> None:
         self._profile(profile).group_delete(group)
+
+    # --- parser value sets
+
+    def value_set_members(self, vset: str) -> list[SetMember]:
+        if vset not in self._value_sets:
+            raise DeviceError("NOT_FOUND", f"no value set {vset!r} in the pipeline")
+        return list(self._value_sets[vset])
+
+    def value_set_replace(self, vset: str, members: Sequence[SetMember]) -> None:
+        self.value_set_members(vset)
+        self._value_sets[vset] = check_members(self._program.vsets[vset], members)
 
     # --- meters
 

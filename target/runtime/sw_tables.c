@@ -447,6 +447,47 @@ SW_PUBLIC int sw_table_write_counter(sw_pipeline *pl, uint32_t table, const uint
     return rc;
 }
 
+static int fill(struct sw_table *t, const struct sw_table_info *info, uint32_t count, const uint64_t *keys,
+                const uint64_t *masks, const uint64_t *ranges)
+{
+    size_t words = range_words(info);
+    for (uint32_t i = 0; i < count; i++) {
+        struct identity id = {keys + (size_t)i * info->key_words, masks + (size_t)i * info->key_words, ranges + i * words,
+                              0};
+        struct sw_entry *e = entry_create(info, &id, SW_NO_ACTION, NULL, 0);
+        if (!e)
+            return SW_E_MEMORY;
+        e->order = i;
+        int rc = insert(t, info, &id, e);
+        if (rc != SW_OK) {
+            entry_free(info, e);
+            return rc;
+        }
+    }
+    return SW_OK;
+}
+
+SW_PUBLIC int sw_table_replace(sw_pipeline *pl, uint32_t table, uint32_t count, const uint64_t *keys,
+                               const uint64_t *masks, const uint64_t *ranges)
+{
+    if (table >= pl->program->table_count)
+        return SW_E_NOT_FOUND;
+    const struct sw_table_info *info = &pl->program->tables[table];
+    struct sw_table fresh = {0};
+    int rc = sw_table_init(&fresh, info);
+    if (rc == SW_OK)
+        rc = fill(&fresh, info, count, keys, masks, ranges);
+    if (rc == SW_OK) {
+        sw_lock(pl->device->engine);
+        struct sw_table old = pl->tables[table];
+        pl->tables[table] = fresh;
+        sw_unlock(pl->device->engine);
+        fresh = old;
+    }
+    sw_table_clear(&fresh, info);
+    return rc;
+}
+
 SW_PUBLIC int sw_table_set_default(sw_pipeline *pl, uint32_t table, uint32_t action, const uint64_t *args,
                                    uint32_t arg_words)
 {

@@ -83,7 +83,7 @@ BAD: list[tuple[tuple[Any, ...], Any, Any, str]] = [
     (("actions", 1, "primitives", 0, "parameters", 0), "value", "zz", "zz"),
     (("parsers", 0, "parse_states", 0, "transitions", 0), "next_state", "zz", "zz"),
     (("parsers", 0, "parse_states", 0, "transitions", 0), "value", "0x1ff", "transitions[0]"),
-    (("parsers", 0, "parse_states", 0, "transitions", 0), "type", "parse_vset", "value sets"),
+    (("parsers", 0, "parse_states", 0, "transitions", 0), "type", "parse_vset", "value set"),
     (("parsers", 0, "parse_states", 1, "parser_ops", 0), "op", "zz", "zz"),
     (("parsers", 0), "init_state", "zz", "zz"),
     (("deparsers", 0, "order"), 0, "zz", "zz"),

@@ -58,6 +58,7 @@ def run(tmp_path: Path, *arguments: str) -> None:
         "test_unions.py",
         "test_meters.py",
         "test_wide.py",
+        "test_value_sets.py",
         "test_virtual_links.py",
         "test_virtual_endpoints.py",
         "test_virtual_frames.py",

@@ -17,6 +17,7 @@ from target.p4runtime.entities.profile import GroupHandler, MemberHandler
 from target.p4runtime.entities.register import RegisterEntryHandler
 from target.p4runtime.entities.replication import ReplicationEntryHandler
 from target.p4runtime.entities.table import TableEntryHandler
+from target.p4runtime.entities.value_set import ValueSetEntryHandler
 from target.p4runtime.status import invalid_argument
 
 HANDLERS: Final[Mapping[str, EntityHandler]] = MappingProxyType(
@@ -30,7 +31,7 @@ HANDLERS: Final[Mapping[str, EntityHandler]] = MappingProxyType(
         "action_profile_group": GroupHandler(),
         "meter_entry": MeterEntryHandler(),
         "direct_meter_entry": DirectMeterEntryHandler(),
-        "value_set_entry": MissingHandler("ValueSetEntry", "value_sets"),
+        "value_set_entry": ValueSetEntryHandler(),
         "digest_entry": MissingHandler("DigestEntry", "digests"),
         "extern_entry": MissingHandler("ExternEntry", "externs"),
     }

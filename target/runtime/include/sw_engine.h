@@ -123,6 +123,9 @@ int sw_table_read(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, co
                   const uint64_t *ranges, int32_t priority, struct sw_entry_view *view);
 int sw_table_write_counter(sw_pipeline *pipeline, uint32_t table, const uint64_t *key, const uint64_t *mask,
                            const uint64_t *ranges, int32_t priority, uint64_t packets, uint64_t bytes);
+/* Replace all entries at once: `count` keys, masks and ranges one after the other, of a table without actions. */
+int sw_table_replace(sw_pipeline *pipeline, uint32_t table, uint32_t count, const uint64_t *keys, const uint64_t *masks,
+                     const uint64_t *ranges);
 /* UINT32_MAX as action: none. */
 int sw_table_set_default(sw_pipeline *pipeline, uint32_t table, uint32_t action, const uint64_t *args,
                          uint32_t arg_words);
