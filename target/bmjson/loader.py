@@ -57,7 +57,8 @@ def load(text: str) -> Program:
     if major.integer() != 2:
         major.fail(f"format version {major.integer()}.{minor.integer()} is not supported, expected 2.x")
     for item in root.get("extern_instances", []).elements():
-        item.fail("extern instances are not supported, simple_switch has no externs beyond v1model's either")
+        kind = item["type"].value if item.has("type") else None
+        item.fail(f"extern type {kind!r} is not known; beyond v1model's externs this target has none")
 
     program = Program()
     types = _header_types(root)

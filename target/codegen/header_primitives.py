@@ -37,10 +37,12 @@ class HeaderPrimitives:
         return {
             "assign_VL": self._assign_varbit,
             "assign_header": self._assign_header,
+            "copy_header": self._assign_header,
             "assign_header_stack": self._assign_stack,
             "assign_union": self._assign_union,
             "assign_union_stack": self._assign_union_stack,
             "add_header": self._add_header,
+            "add_header_fast": self._mark_valid,
             "remove_header": self._remove_header,
             "push": self._push,
             "pop": self._pop,
@@ -145,6 +147,17 @@ class HeaderPrimitives:
                 size = self.layout.size(name)
                 self.out.line(f"memset({self.layout.place(name)}, 0, {slot_bytes(size)});")
                 self.out.line(f"pkt->length += {self.layout.length(name)};")
+
+        self._each_header(arg, call, body)
+
+    def _mark_valid(self, call: Primitive) -> None:
+        """Nothing is set to 0 and nothing is counted."""
+        (arg,) = self._args(call, 1)
+
+        def body(name: str) -> None:
+            header = self.program.headers[name]
+            if not header.metadata and not header.local:
+                self.out.line(f"{self.layout.set_valid(name)} m->moved = 1;")
 
         self._each_header(arg, call, body)
 

@@ -24,7 +24,7 @@ from target.codegen.varbit import VarField, var_field
 
 _MOVING = {
     "add_header", "remove_header", "assign_header", "assign_header_stack", "assign_union",
-    "assign_union_stack", "push", "pop",
+    "assign_union_stack", "push", "pop", "copy_header", "add_header_fast",
 }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ BAD: list[tuple[tuple[Any, ...], Any, Any, str]] = [
     (("register_arrays", 0), "size", -1, "register_arrays[0] 'r'"),
     (("field_lists", 0, "elements", 0), "type", "zz", "zz"),
     ((), "header_unions", [{"name": "u"}], "header_unions[0] 'u'"),
-    ((), "extern_instances", [{"name": "e"}], "extern_instances[0] 'e'"),
+    ((), "extern_instances", [{"name": "e", "type": "Mine"}], "extern_instances[0] 'e': extern type 'Mine'"),
     ((), "parsers", [], "parsers"),
 ]
 

@@ -235,6 +235,26 @@ def test_adding_and_removing_counts_its_bytes(make_device: MakeDevice) -> None:
     assert device.collect(2) == [frame(40, b"\0" + payload, 1, 43)]
 
 
+def test_primitives_of_older_programs(make_device: MakeDevice) -> None:
+    """`copy_header` is an assignment, `add_header_fast` counts nothing and sets nothing to 0."""
+    b = base([("kind", 8), ("var", "*")], 1)
+    b.instance("w", "v")
+    b.run(
+        "go",
+        [
+            call("copy_header", header("w"), header("v")),
+            call("remove_header", header("v")),
+            call("add_header_fast", header("v")),
+            forward_to(2),
+        ],
+    )
+    b.run("out", [assign(field("e", "length"), std("packet_length"))], "egress")
+    device = make_device(b.json())
+    payload = bytes(range(30))
+    device.inject(1, frame(40, b"kABCDE" + payload))
+    assert device.collect(2) == [frame(40, b"kABCDEkABCDE" + payload, 0, 42)]
+
+
 def test_header_assignment_and_stacks(make_device: MakeDevice) -> None:
     """Three elements of different lengths: extracted in a loop, pushed, popped and copied."""
     b = Builder()
