@@ -120,6 +120,37 @@ class MeterState:
 
 
 @dataclass(frozen=True, slots=True)
+class DigestConfig:
+    """When a digest's lists are sent, how long samples are not sent again; see `struct sw_digest_config`."""
+
+    max_timeout_ns: int = 0
+    max_list_size: int = 0
+    ack_timeout_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DigestList:
+    """`samples`: a value for each field of the digest. `time_ns`: since the epoch, or of the manual clock."""
+
+    digest: str
+    id: int
+    samples: tuple[tuple[int, ...], ...]
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdleEntries:
+    """Entries of one table, by key and priority, that no packet has hit for their time to live."""
+
+    table: str
+    entries: tuple[tuple[tuple[FieldMatch, ...], int], ...]
+    time_ns: int
+
+
+Notice: TypeAlias = DigestList | IdleEntries
+
+
+@dataclass(frozen=True, slots=True)
 class TableEntry:
     """One entry. The key has one `FieldMatch` per key field, in the JSON's order.
 
@@ -228,6 +259,29 @@ class DeviceApi(Protocol):
     def profile_group_modify(self, profile: str, group: int, members: Sequence[GroupMember]) -> None: ...
     def profile_group_delete(self, profile: str, group: int) -> None:
         """FAILED_PRECONDITION while an entry has it."""
+
+    # --- idle entries
+    def entry_timeout(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        """Time to live in ns, 0: none. FAILED_PRECONDITION if the table does not support timeouts."""
+
+    def entry_set_timeout(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, timeout_ns: int
+    ) -> None:
+        """`IdleEntries` names the entry when it was not hit for so long, and each time after. 0: never."""
+
+    def entry_idle_ns(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        """Nanoseconds since the last hit, or since the entry was inserted or its timeout set."""
+
+    # --- digests
+    def digest_config(self, digest: str) -> DigestConfig | None:
+        """None: the digest makes no lists."""
+
+    def digest_set(self, digest: str, config: DigestConfig | None) -> None: ...
+    def digest_acknowledge(self, digest: str, list_id: int) -> None:
+        """A list that is not known any more is ignored."""
+
+    def set_notices(self, handler: Callable[[Notice], None] | None) -> None:
+        """Digest lists and idle entries go to `handler`, on a thread of its own, never the packet loop's."""
 
     # --- meters
     def meter_size(self, meter: str) -> int: ...

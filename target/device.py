@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from target import build, native
-from target.api import DeviceError, FieldMatch, PortCounters, TableEntry
+from target.api import DeviceError, FieldMatch, Notice, PortCounters, TableEntry
 from target.parse_reach import parse_reach
 from target.pipeline import Pipeline, check, compile_pipeline
 from target.resources import Resources
@@ -56,6 +56,7 @@ class Device(Resources):
         self._pipeline: Pipeline | None = None
         self._control = threading.RLock()
         self._handler: Callable[[bytes], None] | None = None
+        self._notice_handler: Callable[[Notice], None] | None = None
         self._mcast: dict[int, list[tuple[int, int]]] = {}
         self._clones: dict[int, tuple[list[tuple[int, int]], int]] = {}
         engine.devices.append(self)
@@ -283,6 +284,15 @@ class Device(Resources):
         handler = self._handler
         if handler is not None:
             handler(packet)
+
+    def set_notices(self, handler: Callable[[Notice], None] | None) -> None:
+        self._notice_handler = handler
+        if handler is not None:
+            self.engine._start_notices()
+
+    def _notified(self) -> tuple[Pipeline, Callable[[Notice], None]] | None:
+        handler, pipeline = self._notice_handler, self._pipeline
+        return None if handler is None or pipeline is None else (pipeline, handler)
 
     def packet_in_drops(self) -> int:
         return self.stats()["packet_in_drops"]

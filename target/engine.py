@@ -13,12 +13,14 @@ Without `start`, ports without an interface and `run_until` give a device whose 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from target import native
-from target.api import DeviceError
+from target.api import DeviceError, Notice
 from target.device import FRAME_LIMIT, Device
-from target.pipeline import check
+from target.notices import NoticeReader
+from target.pipeline import Pipeline, check
 
 __all__ = ["DROP_PORT", "Device", "Engine"]
 
@@ -37,6 +39,7 @@ class Engine:
         self._by_handle: dict[int, Device] = {}
         self._thread: threading.Thread | None = None
         self._reader: threading.Thread | None = None
+        self._notice_reader: threading.Thread | None = None
         self._closing = False
 
     @property
@@ -112,9 +115,10 @@ class Engine:
             return
         self.stop()
         self._closing = True
-        if self._reader is not None:
-            self.lib.sw_engine_cancel_wait(self._handle)
-            self._reader.join()
+        for reader in (self._reader, self._notice_reader):
+            if reader is not None:
+                self.lib.sw_engine_cancel_wait(self._handle)
+                reader.join()
         for device in self.devices:
             device._forget()
         self.lib.sw_engine_destroy(self._open)
@@ -132,6 +136,20 @@ class Engine:
         if self._reader is None:
             self._reader = threading.Thread(target=self._read_packets, name="packet-in", daemon=True)
             self._reader.start()
+
+    def _start_notices(self) -> None:
+        if self._notice_reader is None:
+            self._notice_reader = threading.Thread(target=self._read_notices, name="notices", daemon=True)
+            self._notice_reader.start()
+
+    def _read_notices(self) -> None:
+        def find(address: int) -> tuple[Pipeline, Callable[[Notice], None]] | None:
+            device = self._by_handle.get(address)
+            return None if device is None else device._notified()
+
+        reader = NoticeReader(self, find)
+        while not self._closing:
+            reader.read(500)
 
     def _read_packets(self) -> None:
         ffi = self.ffi

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from target import build, native
-from target.api import DeviceError, MeterConfig, MeterState
+from target.api import DeviceError, IdleEntries, MeterConfig, MeterState, Notice
 from target.bmjson import Program, load
 from target.bmjson.model import Counter, Meter, Register
 from target.codegen import Generated, generate
 from target.codegen.arrays import register_bytes
 from target.meters import check_config, check_marked, native_config, native_view, state_of
+from target.notices import SW_NOTICE_DIGEST, DigestControl
 from target.profile_places import native_profile
 from target.profiles import ProfileControl
 from target.tables import TableControl
@@ -68,6 +69,10 @@ class Pipeline:
             for name, vset in program.vsets.items()
         }
         self._registers = generated.registers
+        self.serial = int(self._lib.sw_pipeline_serial(handle))
+        lists = list(program.learn_lists.values())
+        widths = [[program.field_type(ref).width for ref in item.fields] for item in lists]
+        self.digests = DigestControl(engine, handle, lists, widths)
         self._profiles = {
             name: native_profile(engine, handle, program, number, generated.profiles[name])
             for number, name in enumerate(program.profiles)
@@ -90,6 +95,14 @@ class Pipeline:
         if found is None:
             raise DeviceError("NOT_FOUND", f"there is no table {name!r}")
         return found
+
+    def notice(self, kind: int, number: int, list_id: int, time_ns: int, words: list[int]) -> Notice | None:
+        """A notice of the runtime in terms of the program; None if it names nothing that is still there."""
+        if kind == SW_NOTICE_DIGEST:
+            return self.digests.decode(number, list_id, time_ns, words)
+        table = next(t for t in self._tables.values() if t.layout.index == number)
+        entries = table.idle_entries(words)
+        return IdleEntries(table.table.name, entries, time_ns) if entries else None
 
     def profile(self, name: str) -> ProfileControl:
         found = self._profiles.get(name)

@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from target.api import FieldMatch, GroupMember, MeterConfig, MeterState, SetMember
+from target.api import DigestConfig, FieldMatch, GroupMember, MeterConfig, MeterState, SetMember
 from target.pipeline import Pipeline
 
 
@@ -67,6 +67,36 @@ class Resources:
     def value_set_replace(self, vset: str, members: Sequence[SetMember]) -> None:
         with self._control:
             self._need().value_set(vset).replace(members)
+
+    # --- idle entries
+
+    def entry_timeout(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        with self._control:
+            return self._need().table(table).timeout(key, priority)
+
+    def entry_set_timeout(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, timeout_ns: int
+    ) -> None:
+        with self._control:
+            self._need().table(table).set_timeout(key, priority, timeout_ns)
+
+    def entry_idle_ns(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        with self._control:
+            return self._need().table(table).idle_ns(key, priority)
+
+    # --- digests
+
+    def digest_config(self, digest: str) -> DigestConfig | None:
+        with self._control:
+            return self._need().digests.config(digest)
+
+    def digest_set(self, digest: str, config: DigestConfig | None) -> None:
+        with self._control:
+            self._need().digests.set(digest, config)
+
+    def digest_acknowledge(self, digest: str, list_id: int) -> None:
+        with self._control:
+            self._need().digests.acknowledge(digest, list_id)
 
     # --- meters
 

@@ -50,6 +50,10 @@ class TableControl:
         self._numbers = numbers or {}
         self._held: dict[_Identity, Held] = {}
         self._pointed_at: object = None
+        self._timeouts: dict[_Identity, tuple[int, int]] = {}
+        """(time to live, cookie) of the entries that have one."""
+        self._by_cookie: dict[int, _Identity] = {}
+        self._last_cookie = 0
         self._actions = {program.actions[i].name: program.actions[i] for i in table.action_ids}
         if table.default is not None:
             self._actions.setdefault(
@@ -242,6 +246,7 @@ class TableControl:
         self._check(self._lib.sw_table_delete(self._pipeline, self.layout.index, *packed))
         del self._entries[identity]
         self._release(self._held.pop(identity, None))
+        self._forget_timeout(identity)
 
     def _find(
         self, key: tuple[FieldMatch, ...], priority: int
@@ -337,6 +342,43 @@ class TableControl:
         _, packed = self._find(key, priority)
         status = self._lib.sw_table_write_counter(self._pipeline, self.layout.index, *packed, packets, octets)
         self._check(status)
+
+    # --- idle entries
+
+    def _ages(self) -> None:
+        if not self.table.timeout:
+            raise DeviceError("FAILED_PRECONDITION", f"table {self.table.name!r} supports no timeouts")
+
+    def timeout(self, key: tuple[FieldMatch, ...], priority: int) -> int:
+        self._ages()
+        return self._timeouts.get(self._find(key, priority)[0], (0, 0))[0]
+
+    def set_timeout(self, key: tuple[FieldMatch, ...], priority: int, timeout_ns: int) -> None:
+        self._ages()
+        if not 0 <= timeout_ns < 2**63:
+            raise _invalid(f"timeout {timeout_ns}: expected 0..2^63-1 ns")
+        identity, _ = self._find(key, priority)
+        self._last_cookie += 1
+        cookie = self._last_cookie
+        place = self._entry_key(key, priority)
+        self._check(self._lib.sw_table_set_ttl(*place, timeout_ns, cookie))
+        self._forget_timeout(identity)
+        if timeout_ns:
+            self._timeouts[identity] = (timeout_ns, cookie)
+            self._by_cookie[cookie] = identity
+
+    def _forget_timeout(self, identity: _Identity) -> None:
+        self._by_cookie.pop(self._timeouts.pop(identity, (0, 0))[1], None)
+
+    def idle_ns(self, key: tuple[FieldMatch, ...], priority: int) -> int:
+        self._ages()
+        elapsed = self._ffi.new("uint64_t *")
+        self._check(self._lib.sw_table_idle(*self._entry_key(key, priority), elapsed))
+        return int(elapsed[0])
+
+    def idle_entries(self, cookies: list[int]) -> tuple[_Identity, ...]:
+        """Those entries of a notice that are still there, with the same timeout."""
+        return tuple(self._by_cookie[c] for c in cookies if c in self._by_cookie)
 
     # --- direct meters
 

@@ -10,7 +10,7 @@ from target.codegen.actions import action_name, may_exit
 from target.codegen.bounds import limbs
 from target.codegen.emitter import Emitter, c_u64, comment
 from target.codegen.exprs import ExprGen
-from target.codegen.hits import METERED, emit_hit
+from target.codegen.hits import AGEING, METERED, emit_hit
 from target.codegen.layout import Layout
 from target.codegen.order import node_order
 from target.codegen.profiles import INDIRECT, all_actions, emit_choice
@@ -72,7 +72,11 @@ def table_layout(table: Table, index: int, program: Program) -> TableLayout:
     match = 2 if ranges else 0 if kinds <= {"exact", "valid"} else 1
     width = sum(f.width for f in table.key)
     direct = width if match == 0 and 0 < width <= DIRECT_BITS else 0
-    features = (INDIRECT if table.profile is not None else 0) | (METERED if table.meter is not None else 0)
+    features = (
+        (INDIRECT if table.profile is not None else 0)
+        | (METERED if table.meter is not None else 0)
+        | (AGEING if table.timeout else 0)
+    )
     profile = list(program.profiles).index(table.profile) if table.profile is not None else 0
     return TableLayout(index, parts, words, match, ranges, direct, features, profile)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hit does besides its action: the direct meter."""
+"""What a hit does besides its action: the time of the last hit, the direct meter."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from target.codegen.primitives import PrimitiveGen
 if TYPE_CHECKING:
     from target.codegen.control import ControlGen
 
-METERED = 2
+METERED, AGEING = 2, 4
 """enum sw_feature"""
 
 
 def emit_hit(control: ControlGen, table: Table, condition: str) -> None:
     """Behind the lookup: `condition` says whether there is an entry `e`."""
-    if table.meter is None or not table.key:
+    if (table.meter is None and not table.timeout) or not table.key:
         return
-    meter = control.program.meters[table.meter]
-    assert meter.target is not None
     with control.out.block(f"if ({condition})"):
+        if table.timeout:
+            control.out.line("sw_extra(e)->hit_ns = st->now_ns;")
+        if table.meter is None:
+            return
+        meter = control.program.meters[table.meter]
+        assert meter.target is not None
         prims = PrimitiveGen(control.layout, control.out, (), control.where)
         prims.gen.place = table.place
         execute(prims, meter, "sw_extra(e)->meter", meter.target)

@@ -310,6 +310,8 @@ class Layout:
             for ref in self._live_metadata():
                 if (ref.header, ref.field) not in self.wide:
                     self._declare(ref, out)
+            if "generate_digest" in self.usage.ops:
+                out.line("uint16_t digest;")
             self._emit_state(out)
         with out.block("struct kept", ";"):
             for ref in self._live_metadata():

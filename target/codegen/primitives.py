@@ -25,6 +25,7 @@ from target.bmjson.node import JsonError
 from target.codegen import fields
 from target.codegen.arrays import counter_name, register_name
 from target.codegen.bounds import limbs
+from target.codegen.digests import emit_generate
 from target.codegen.emitter import Emitter, c_string, c_u64
 from target.codegen.exprs import ExprGen, Value
 from target.codegen.hashing import calc_name
@@ -61,6 +62,7 @@ class PrimitiveGen:
             "exit": self._exit,
             "count": self._count,
             "execute_meter": lambda call: emit_execute(self, call),
+            "generate_digest": lambda call: emit_generate(self, call),
             "register_read": self._register_read,
             "register_write": self._register_write,
             "modify_field_with_hash_based_offset": self._hash,

@@ -19,6 +19,7 @@ from target.codegen.arrays import (
 from target.codegen.bounds import limbs
 from target.codegen.control import ControlGen, TableLayout, is_fixed, set_layout, table_actions, table_layout
 from target.codegen.deparser import emit_deparser, max_header_bytes
+from target.codegen.digests import emit_samples, sample_words
 from target.codegen.emitter import Emitter
 from target.codegen.fields import load, store
 from target.codegen.hashing import check_calculation, emit_calculation
@@ -254,6 +255,7 @@ class _Entry:
                 out.line("pkt->exit = 0;")
             out.line("run_parser(st, pkt, p, m);")
             out.line("run_ingress(st, pkt, p, m);")
+            emit_samples(layout, out)
             out.line(f"pkt->egress_spec = {self._get('standard_metadata.egress_spec', layout)};")
             out.line(f"pkt->mcast_grp = {self._get('intrinsic_metadata.mcast_grp', layout)};")
             out.line(f"pkt->priority = (uint8_t)({self._get('intrinsic_metadata.priority', layout)});")
@@ -402,6 +404,7 @@ def _emit_descriptor(program: Program, tables: int, layout: Layout, out: Emitter
     numbers("counter_offsets", counter_offsets(program))
     numbers("meter_sizes", [*(m.size for m in program.meters.values()), 0])
     numbers("meter_offsets", meter_offsets(program))
+    numbers("digest_words", [*sample_words(program), 0])
     numbers("profile_words", [*(argument_words(program, name) for name in program.profiles), 0])
     out.line()
     with out.block('__attribute__((visibility("default"))) const struct sw_program sw_program =', ";"):
@@ -412,6 +415,7 @@ def _emit_descriptor(program: Program, tables: int, layout: Layout, out: Emitter
         out.line(f".register_count = {len(registers)},")
         out.line(f".counter_count = {len(counters)},")
         out.line(f".profile_count = {len(program.profiles)},")
+        out.line(f".digest_count = {len(program.learn_lists)},")
         out.line(f".meter_count = {len(program.meters)},")
         out.line(".tables = table_info,")
         out.line(".register_sizes = register_sizes,")
@@ -421,6 +425,7 @@ def _emit_descriptor(program: Program, tables: int, layout: Layout, out: Emitter
         out.line(".counter_offsets = counter_offsets,")
         out.line(".meter_sizes = meter_sizes,")
         out.line(".meter_offsets = meter_offsets,")
+        out.line(".digest_words = digest_words,")
         out.line(".profile_words = profile_words,")
         out.line(".receive = on_receive,")
         out.line(f".reenter = {'on_reenter' if layout.reenters else 'NULL'},")

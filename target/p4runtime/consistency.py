@@ -54,6 +54,12 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     _find(index, "meter", [*index.meters, *index.direct_meters], program.meters)
     _check_meters(index, program)
     _check_value_sets(index, program)
+    lists = {item.name: item for item in program.learn_lists.values()}
+    _find(index, "digest", index.digests, lists)
+    for digest_id in [i for i in index.digests if i in index.removed]:
+        del index.digests[digest_id]
+    for digest in index.digests.values():
+        _same("digest", digest.name, "number of fields", digest.leaves, len(lists[digest.name].fields))
     _find(index, "action profile", index.profiles, program.profiles)
     for profile_id in [i for i in index.profiles if i in index.removed]:
         del index.profiles[profile_id]
@@ -137,6 +143,7 @@ def _check_table(table: Table, json_table: JsonTable, index: P4InfoIndex, progra
         index.actions[action_id] = _check_action(action, tuple(p.width for p in json_action.params))
         index.actions_by_name[action.name] = index.actions[action_id]
     _same("table", table.name, "direct counter", bool(table.direct_counter_id), json_table.counters)
+    _same("table", table.name, "idle timeout", table.idle_timeout, json_table.timeout)
     direct_meter = index.names[table.direct_meter_id] if table.direct_meter_id else None
     _same("table", table.name, "direct meter", direct_meter, json_table.meter)
     in_p4info = index.names[table.implementation_id] if table.implementation_id else None

@@ -36,6 +36,12 @@ def export_state(pipeline: Pipeline) -> list[p4r.Update]:
         for entity in HANDLERS["value_set_entry"].read(pipeline, request)
         if entity.value_set_entry.members
     ]
+    request = p4r.Entity()
+    request.digest_entry.SetInParent()
+    updates += [
+        p4r.Update(type=p4r.Update.INSERT, entity=entity)
+        for entity in HANDLERS["digest_entry"].read(pipeline, request)
+    ]
     replication = HANDLERS["packet_replication_engine_entry"]
     for kind in ("multicast_group_entry", "clone_session_entry"):
         request = p4r.Entity()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from finsy.proto import p4i, p4t
 
+from target.p4runtime.digest_data import Encoder, encoder
 from target.p4runtime.p4data import Scalar, scalar_type
 from target.p4runtime.status import P4Error, invalid_argument
 
@@ -174,6 +175,16 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
+class Digest:
+    """`encode` makes a sample's message from the values of its `leaves` fields."""
+
+    id: int
+    name: str
+    encode: Encoder
+    leaves: int
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """`scalar` is None for a type that one integer can't hold."""
 
@@ -208,6 +219,7 @@ class P4InfoIndex:
     meters: dict[int, Meter] = field(default_factory=dict)
     direct_meters: dict[int, Meter] = field(default_factory=dict)
     value_sets: dict[int, ValueSet] = field(default_factory=dict)
+    digests: dict[int, Digest] = field(default_factory=dict)
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     kinds: dict[int, str] = field(default_factory=dict)
@@ -251,6 +263,7 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
     return P4InfoIndex(
         tables=tables,
         actions=actions,
+        digests={d.preamble.id: _digest(d, p4info.type_info) for d in p4info.digests},
         meters={m.preamble.id: _meter(m.preamble, m.spec, m.size, 0) for m in p4info.meters},
         direct_meters={
             m.preamble.id: _meter(m.preamble, m.spec, 0, m.direct_table_id) for m in p4info.direct_meters
@@ -270,6 +283,11 @@ def build_index(p4info: p4i.P4Info) -> P4InfoIndex:
         names=names,
         actions_by_name={a.name: a for a in actions.values()},
     )
+
+
+def _digest(digest: p4i.Digest, types: p4t.P4TypeInfo) -> Digest:
+    encode, leaves = encoder(digest.type_spec, types, f"digest {digest.preamble.name!r}")
+    return Digest(digest.preamble.id, digest.preamble.name, encode, leaves)
 
 
 def _meter(preamble: p4i.Preamble, spec: p4i.MeterSpec, size: int, table_id: int) -> Meter:

@@ -187,6 +187,8 @@ def _names_one(entity: p4r.Entity) -> bool:
             return entity.meter_entry.HasField("index")
         case "direct_meter_entry":
             return bool(entity.direct_meter_entry.table_entry.match)
+        case "digest_entry":
+            return True
         case "action_profile_member":
             return entity.action_profile_member.member_id != 0
         case "action_profile_group":

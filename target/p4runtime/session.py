@@ -19,9 +19,11 @@ from weakref import WeakValueDictionary
 from finsy.proto import p4r, rpc_code
 from google.protobuf.message import Message
 
-from target.api import DeviceApi, DeviceError
+from target.api import DeviceApi, DeviceError, Notice
 from target.p4runtime.arbitration import Arbiter, Client, Outcome
 from target.p4runtime.config import ConfigStore
+from target.p4runtime.entities.digest import digest_of
+from target.p4runtime.notices import stream_message
 from target.p4runtime.packetio import decode_packet_in, encode_packet_out
 from target.p4runtime.pipeline import p4_error
 from target.p4runtime.status import P4Error, permission_denied, unimplemented
@@ -96,10 +98,12 @@ class DeviceSession:
         self._closed = False
         self.packet_drops = 0
         device.set_packet_in(self.packet_in)
+        device.set_notices(self.notice)
 
     def close(self) -> None:
         self._closed = True
         self.device.set_packet_in(None)
+        self.device.set_notices(None)
 
     async def in_worker(self, function: Callable[..., T], *args: object) -> T:
         """Run something long in a worker thread. The caller holds the lock."""
@@ -157,8 +161,11 @@ class DeviceSession:
         try:
             if not self.arbiter.is_primary(stream.client):
                 raise permission_denied("Not primary: the message is dropped")
+            if request.WhichOneof("update") == "digest_ack":
+                self._acknowledge(request.digest_ack)
+                return
             if request.WhichOneof("update") != "packet":
-                raise unimplemented(f"stream message {request.WhichOneof('update')} is not supported yet")
+                raise unimplemented(f"stream message {request.WhichOneof('update')} is not supported")
             pipeline = self.configs.running
             if pipeline is None:
                 pipeline = self.configs.require()
@@ -167,6 +174,30 @@ class DeviceSession:
             stream.send(_stream_error(error, request))
         except DeviceError as error:
             stream.send(_stream_error(p4_error(error), request))
+
+    def _acknowledge(self, message: p4r.DigestListAck) -> None:
+        pipeline = self.configs.running or self.configs.require()
+        digest = digest_of(pipeline, message.digest_id)
+        self.device.digest_acknowledge(digest.name, message.list_id)
+
+    def notice(self, notice: Notice) -> None:
+        """A digest's list or idle entries. Called by the engine, from any thread; never blocks."""
+        if not self._closed:
+            try:
+                self._loop.call_soon_threadsafe(self._tell, notice)
+            except RuntimeError:
+                # The loop is closed: the server has stopped.
+                self._closed = True
+
+    def _tell(self, notice: Notice) -> None:
+        pipeline = self.configs.running
+        found = None if pipeline is None else stream_message(pipeline, notice)
+        if found is None:
+            return
+        for client, config in self.arbiter.primaries():
+            stream = self._streams.get(client)
+            if stream is not None and config.may_use(found[0]):
+                stream.send(found[1])
 
     def packet_in(self, packet: bytes) -> None:
         """A packet for the CPU. Called by the engine, from any thread; never blocks."""

@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from target.api import DeviceError, FieldMatch, GroupMember, MeterConfig, MeterState, SetMember, TableEntry
+from target.api import (
+    DeviceError,
+    DigestConfig,
+    FieldMatch,
+    GroupMember,
+    MeterConfig,
+    MeterState,
+    Notice,
+    SetMember,
+    TableEntry,
+)
 from target.bmjson.model import Program
 from target.meters import check_config, check_marked
+from target.notices import check_digest_config
 from target.profile_places import profile_actions_by_name
 from target.profiles import Held, NoPlaces, ProfileControl, action_check
 from target.value_sets import check_members
@@ -33,6 +44,8 @@ class ShadowResources:
         self._meters: dict[tuple[str, int], MeterState] = {}
         self._value_sets: dict[str, list[SetMember]] = {name: [] for name in program.vsets}
         self._direct_meters: dict[_Place, MeterState] = {}
+        self._timeouts: dict[_Place, int] = {}
+        self._digests: dict[str, DigestConfig] = {}
 
     @abstractmethod
     def table_entry(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> TableEntry:
@@ -42,6 +55,7 @@ class ShadowResources:
         """An entry is deleted."""
         self._release(table, place)
         self._direct_meters.pop((table, place), None)
+        self._timeouts.pop((table, place), None)
 
     # --- what table entries lead to
 
@@ -160,3 +174,47 @@ class ShadowResources:
         place = self._direct_place(table, key, priority)
         former = self._direct_meters.get(place, MeterState())
         self._direct_meters[place] = replace(state, config=former.config)
+
+    # --- idle entries
+
+    def _ageing(self, table: str, key: tuple[FieldMatch, ...], priority: int) -> _Place:
+        self.table_entry(table, key, priority)
+        if not self._program.tables[table].timeout:
+            raise DeviceError("FAILED_PRECONDITION", f"table {table!r} supports no timeouts")
+        return table, (key, priority)
+
+    def entry_timeout(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        return self._timeouts.get(self._ageing(table, key, priority), 0)
+
+    def entry_set_timeout(
+        self, table: str, key: tuple[FieldMatch, ...], priority: int, timeout_ns: int
+    ) -> None:
+        self._timeouts[self._ageing(table, key, priority)] = timeout_ns
+
+    def entry_idle_ns(self, table: str, key: tuple[FieldMatch, ...], priority: int = 0) -> int:
+        self._ageing(table, key, priority)
+        return 0
+
+    # --- digests
+
+    def _check_digest(self, digest: str) -> str:
+        if all(item.name != digest for item in self._program.learn_lists.values()):
+            raise DeviceError("NOT_FOUND", f"no digest {digest!r} in the pipeline")
+        return digest
+
+    def digest_config(self, digest: str) -> DigestConfig | None:
+        return self._digests.get(self._check_digest(digest))
+
+    def digest_set(self, digest: str, config: DigestConfig | None) -> None:
+        self._check_digest(digest)
+        check_digest_config(config, f"digest {digest!r}")
+        if config is None:
+            self._digests.pop(digest, None)
+        else:
+            self._digests[digest] = config
+
+    def digest_acknowledge(self, digest: str, list_id: int) -> None:
+        self._check_digest(digest)
+
+    def set_notices(self, handler: Callable[[Notice], None] | None) -> None:
+        """Without packets there is nothing to tell: the handler is never called."""

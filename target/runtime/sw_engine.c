@@ -21,6 +21,7 @@ SW_PUBLIC sw_engine *sw_engine_create(void)
     pthread_mutex_init(&engine->lock, NULL);
     pthread_mutex_init(&engine->in_lock, NULL);
     pthread_cond_init(&engine->in_ready, &attr);
+    pthread_cond_init(&engine->notice_ready, &attr);
     pthread_condattr_destroy(&attr);
     sw_constants_init(&engine->constants);
     engine->exact = true;
@@ -42,6 +43,7 @@ SW_PUBLIC void sw_engine_destroy(sw_engine *engine)
         engine->in_head = item->next;
         free(item);
     }
+    sw_notices_free(engine);
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);
     if (engine->wake_fd >= 0)
@@ -53,6 +55,7 @@ SW_PUBLIC void sw_engine_destroy(sw_engine *engine)
     pthread_mutex_destroy(&engine->lock);
     pthread_mutex_destroy(&engine->in_lock);
     pthread_cond_destroy(&engine->in_ready);
+    pthread_cond_destroy(&engine->notice_ready);
     free(engine);
 }
 
@@ -200,7 +203,8 @@ SW_PUBLIC int64_t sw_packet_in(sw_engine *engine, sw_device **device, uint8_t *f
 SW_PUBLIC void sw_engine_cancel_wait(sw_engine *engine)
 {
     pthread_mutex_lock(&engine->in_lock);
-    engine->in_cancel = true;
+    engine->in_cancel = engine->notice_cancel = true;
     pthread_cond_broadcast(&engine->in_ready);
+    pthread_cond_broadcast(&engine->notice_ready);
     pthread_mutex_unlock(&engine->in_lock);
 }

@@ -22,6 +22,10 @@ struct sw_choice {
 struct sw_extra {
     const struct sw_choice *choice; /* NULL: the entry's own action */
     struct sw_meter *meter;         /* direct meter; NULL: none */
+    uint64_t hit_ns;                /* of an ageing table: the last hit, or when it was inserted */
+    uint64_t told_ns, look_ns;      /* last notice; when to look again */
+    uint64_t ttl_ns, cookie;        /* 0: it does not age; what the notice says */
+    uint32_t place, table;          /* in the heap, from 1 on; 0: not there */
 };
 
 SW_INLINE struct sw_extra *sw_extra(const struct sw_entry *e) { return (struct sw_extra *)(uintptr_t)e - 1; }

@@ -102,7 +102,39 @@ static inline uint32_t sw_carried(const struct sw_packet *pkt)
     return there < pkt->len ? (uint32_t)there : pkt->len;
 }
 
+/* --- timers: what is due when, in order of time and then of `cause`; see sw_timer.c --- */
+
+enum sw_timer_kind { SW_TIMER_SERVICE, SW_TIMER_ARRIVAL, SW_TIMER_WAKE, SW_TIMER_ALARM };
+
+struct sw_timer {
+    uint64_t due;
+    struct sw_timer *next; /* in its slot of the wheel: a ring; NULL: not in the wheel */
+    uint32_t cause;        /* from the engine's counter */
+    uint32_t place;        /* SW_IN_HEAP | position, or 0 */
+    enum sw_timer_kind kind;
+    sw_port *port;
+};
+
+/* A timer for what is no port's. One reserves room for it with sw_timers_reserve. */
+struct sw_alarm {
+    struct sw_timer timer;
+    void (*ring)(struct sw_alarm *alarm, uint64_t now_ns);
+};
+
+void sw_alarm_set(sw_engine *engine, struct sw_alarm *alarm, uint64_t due_ns);
+void sw_alarm_cancel(sw_engine *engine, struct sw_alarm *alarm);
+
+#define SW_IN_HEAP 0x80000000u
+#define SW_WHEEL_SLOTS 16384u /* nanoseconds ahead: a data centre link's delay and a frame */
+
 /* --- pipelines --- */
+
+/* Entries with a time to live. */
+struct sw_idle {
+    struct sw_alarm alarm;    /* first: see sw_idle.c */
+    struct sw_entry **heap, **due;
+    uint32_t count, room;
+};
 
 struct sw_pipeline {
     sw_device *device;
@@ -113,6 +145,11 @@ struct sw_pipeline {
     uint64_t *orders;         /* next entry order, by table */
     struct sw_profile *profiles;
     bool watches;             /* some group watches ports */
+    uint64_t serial;          /* of the engine's pipelines, for notices */
+    bool reserved;            /* room for its timers is */
+    struct sw_digest *digests;
+    uint64_t digest_lists;    /* ids given so far */
+    struct sw_idle idle;
     struct sw_pool *pool;
     bool active;
     struct sw_pipeline *next; /* of the device */
@@ -123,6 +160,20 @@ int sw_table_init(struct sw_table *table, const struct sw_table_info *info);
 void sw_table_clear(struct sw_table *table, const struct sw_table_info *info);
 /* Point an entry of an indirect table at the member or group that it names. SW_E_NOT_FOUND if that is not there. */
 int sw_entry_point(struct sw_pipeline *pipeline, const struct sw_table_info *info, struct sw_entry *entry);
+
+/* What an entry of an ageing table leaves behind, or hands on to the one that replaces it. */
+void sw_idle_init(struct sw_pipeline *pipeline);
+void sw_idle_free(struct sw_pipeline *pipeline);
+void sw_idle_forget(struct sw_pipeline *pipeline, const struct sw_table_info *info, struct sw_entry *entry);
+void sw_idle_replace(struct sw_pipeline *pipeline, struct sw_entry *to);
+
+bool sw_digests_init(struct sw_pipeline *pipeline);
+void sw_digests_free(struct sw_pipeline *pipeline);
+void sw_digest_sample(struct sw_state *st, uint32_t number, const uint64_t *words);
+
+/* Queue a notice with its words. False: nobody reads them, or memory. */
+bool sw_notice_push(sw_engine *engine, const struct sw_notice *notice, const uint64_t *words);
+void sw_notices_free(sw_engine *engine);
 
 /* With the lock held: an entry, or NULL. */
 struct sw_entry *sw_table_find(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key);
@@ -169,22 +220,6 @@ struct sw_device {
     struct sw_device_stats stats;
     struct sw_device *next;
 };
-
-/* --- timers: what is due when, in order of time and then of `cause`; see sw_timer.c --- */
-
-enum sw_timer_kind { SW_TIMER_SERVICE, SW_TIMER_ARRIVAL, SW_TIMER_WAKE };
-
-struct sw_timer {
-    uint64_t due;
-    struct sw_timer *next; /* in its slot of the wheel: a ring; NULL: not in the wheel */
-    uint32_t cause;        /* from the engine's counter */
-    uint32_t place;        /* SW_IN_HEAP | position, or 0 */
-    enum sw_timer_kind kind;
-    sw_port *port;
-};
-
-#define SW_IN_HEAP 0x80000000u
-#define SW_WHEEL_SLOTS 16384u /* nanoseconds ahead: a data centre link's delay and a frame */
 
 struct sw_wheel {
     uint64_t base;            /* no timer is due earlier */
@@ -330,6 +365,11 @@ struct sw_engine {
     pthread_cond_t in_ready;
     struct sw_packet_in *in_head, *in_tail;
     bool in_cancel;
+    pthread_cond_t notice_ready; /* with in_lock */
+    struct sw_waiting_notice *notices_head, *notices_tail;
+    uint32_t notices_waiting;
+    bool notice_cancel;
+    uint64_t serials;
 };
 
 /* The packet loop gives way: a caller that waits holds the turnstile, on which the loop then waits too. */

@@ -530,6 +530,9 @@ bool sw_run_events(sw_engine *engine, uint64_t until)
         case SW_TIMER_SERVICE:
             serve(engine, port);
             break;
+        case SW_TIMER_ALARM:
+            ((struct sw_alarm *)timer)->ring((struct sw_alarm *)timer, engine->now_ns);
+            break;
         case SW_TIMER_WAKE:
             sw_attached_wake(port->attached, engine->now_ns);
             break;

@@ -27,6 +27,9 @@ static size_t meter_bytes(const struct sw_program *prog)
     return ((size_t)prog->meter_offsets[prog->meter_count] + 1) * sizeof(struct sw_meter);
 }
 
+/* Timers of a pipeline: one for each digest, one for what is idle. */
+static int32_t alarms(const struct sw_program *prog) { return (int32_t)prog->digest_count + 1; }
+
 static bool state_init(struct sw_pipeline *pl)
 {
     const struct sw_program *prog = pl->program;
@@ -41,13 +44,22 @@ static bool state_init(struct sw_pipeline *pl)
     for (uint32_t i = 0; i < prog->table_count; i++)
         if (sw_table_init(&pl->tables[i], &prog->tables[i]) != SW_OK)
             return false;
-    if (sw_profiles_init(pl) != SW_OK)
+    sw_idle_init(pl);
+    if (sw_profiles_init(pl) != SW_OK || !sw_digests_init(pl))
+        return false;
+    sw_lock(pl->device->engine);
+    bool room = sw_timers_reserve(pl->device->engine, alarms(prog));
+    pl->reserved = room;
+    pl->serial = ++pl->device->engine->serials;
+    sw_unlock(pl->device->engine);
+    if (!room)
         return false;
     st->tables = pl->tables;
     st->constants = &pl->device->engine->constants;
     st->drop_port = pl->device->config.drop_port;
     st->random = pl->device->config.seed;
     st->log = log_nothing;
+    st->digest = sw_digest_sample;
     return true;
 }
 
@@ -90,6 +102,12 @@ SW_PUBLIC int sw_pipeline_open(sw_device *device, const char *path, sw_pipeline 
 
 void sw_pipeline_free(struct sw_pipeline *pl)
 {
+    sw_lock(pl->device->engine);
+    sw_idle_free(pl);
+    sw_digests_free(pl);
+    if (pl->reserved)
+        (void)sw_timers_reserve(pl->device->engine, -alarms(pl->program));
+    sw_unlock(pl->device->engine);
     for (uint32_t i = 0; pl->tables && i < pl->program->table_count; i++)
         sw_table_clear(&pl->tables[i], &pl->program->tables[i]);
     sw_profiles_free(pl);
@@ -106,6 +124,8 @@ void sw_pipeline_free(struct sw_pipeline *pl)
     dlclose(pl->library);
     sw_memory_put(&pl->device->engine->memory, pl, sizeof *pl);
 }
+
+SW_PUBLIC uint64_t sw_pipeline_serial(const sw_pipeline *pl) { return pl->serial; }
 
 SW_PUBLIC int sw_pipeline_set_reach(sw_pipeline *pl, uint32_t bytes)
 {

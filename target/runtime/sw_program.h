@@ -86,13 +86,14 @@ struct sw_state {
     uint64_t assert_failures;
     uint64_t loop_limits;     /* loops cut short */
     void (*log)(struct sw_state *st, const char *text, const uint64_t *args, uint32_t count);
+    void (*digest)(struct sw_state *st, uint32_t number, const uint64_t *words); /* a sample of a digest */
 };
 
 struct sw_program {
     uint32_t abi;
     uint32_t phv_bytes;
     uint32_t max_header_bytes; /* the deparser may put this much in front of a payload */
-    uint32_t table_count, register_count, counter_count, profile_count, meter_count;
+    uint32_t table_count, register_count, counter_count, profile_count, meter_count, digest_count;
     const struct sw_table_info *tables;
     const uint32_t *register_sizes;  /* elements */
     const uint32_t *register_bytes;  /* bytes of one element in memory */
@@ -101,6 +102,7 @@ struct sw_program {
     const uint32_t *counter_offsets;  /* of the first counter; behind the last array: all of them */
     const uint32_t *meter_sizes;
     const uint32_t *meter_offsets;    /* as those of counters */
+    const uint32_t *digest_words;     /* of one sample */
     const uint32_t *profile_words;    /* of the arguments of a profile's longest action */
     /* A packet as it came from a port: reset, parse, verify, ingress. Reads data, len, ingress_port, rx_ns. */
     void (*receive)(struct sw_state *st, struct sw_packet *pkt);

@@ -127,8 +127,10 @@ static void entry_free(const struct sw_table_info *info, struct sw_entry *e)
 }
 
 /* What an entry of its kind has from its first day on. */
-static bool extra_init(const struct sw_table_info *info, struct sw_entry *e)
+static bool extra_init(const struct sw_pipeline *pl, const struct sw_table_info *info, struct sw_entry *e)
 {
+    if (info->features & SW_AGEING)
+        sw_extra(e)->hit_ns = pl->device->engine->now_ns;
     if (!(info->features & SW_METERED))
         return true;
     sw_extra(e)->meter = calloc(1, sizeof(struct sw_meter));
@@ -136,12 +138,17 @@ static bool extra_init(const struct sw_table_info *info, struct sw_entry *e)
 }
 
 /* An entry takes the place of another, with all that is not its action. */
-static void extra_move(const struct sw_table_info *info, struct sw_entry *to, struct sw_entry *from)
+static void extra_move(struct sw_pipeline *pl, const struct sw_table_info *info, struct sw_entry *to,
+                       struct sw_entry *from)
 {
     if (!info->features)
         return;
-    sw_extra(to)->meter = sw_extra(from)->meter;
+    const struct sw_choice *choice = sw_extra(to)->choice;
+    *sw_extra(to) = *sw_extra(from);
+    sw_extra(to)->choice = choice;
     sw_extra(from)->meter = NULL;
+    if (info->features & SW_AGEING)
+        sw_idle_replace(pl, to);
 }
 
 /* Words of an entry's ranges. */
@@ -295,7 +302,7 @@ SW_PUBLIC int sw_table_insert(sw_pipeline *pl, uint32_t table, const uint64_t *k
                 rc = SW_E_MEMORY;
             } else {
                 e->order = pl->orders[table]++;
-                rc = extra_init(info, e) ? sw_entry_point(pl, info, e) : SW_E_MEMORY;
+                rc = extra_init(pl, info, e) ? sw_entry_point(pl, info, e) : SW_E_MEMORY;
                 if (rc == SW_OK)
                     rc = insert(t, info, &id, e);
                 if (rc == SW_OK)
@@ -337,7 +344,7 @@ SW_PUBLIC int sw_table_modify(sw_pipeline *pl, uint32_t table, const uint64_t *k
             e->bytes = old->bytes;
             e->order = old->order;
             e->chain = old->chain;
-            extra_move(info, e, old);
+            extra_move(pl, info, e, old);
             *link = e;
             direct_set(t, e->key, e);
             entry_free(info, old);
@@ -371,6 +378,7 @@ SW_PUBLIC int sw_table_delete(sw_pipeline *pl, uint32_t table, const uint64_t *k
                 slot_remove(group, slot);
                 group->used--;
             }
+            sw_idle_forget(pl, info, old);
             entry_free(info, old);
             /* `best` may stay too high: a search then only ends later than it could. */
             if (group->used == 0)

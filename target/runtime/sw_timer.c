@@ -88,6 +88,14 @@ void sw_timer_set(sw_engine *engine, struct sw_timer *timer, uint64_t due, uint3
     sw_timer_start(engine, timer, due, cause);
 }
 
+void sw_alarm_set(sw_engine *engine, struct sw_alarm *alarm, uint64_t due_ns)
+{
+    alarm->timer.kind = SW_TIMER_ALARM;
+    sw_timer_set(engine, &alarm->timer, due_ns, engine->causes++);
+}
+
+void sw_alarm_cancel(sw_engine *engine, struct sw_alarm *alarm) { sw_timer_cancel(engine, &alarm->timer); }
+
 /* The first timer in the wheel, or NULL. Words of `bits` from that of `base` on, once around: it comes last again. */
 static struct sw_timer *wheel_first(const struct sw_wheel *wheel)
 {

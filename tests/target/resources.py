@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from tests.target.programs import Builder, Json, assign, const, field, forward_to, param
+from tests.target.programs import Builder, Json, assign, call, const, field, forward_to, param
 
 
 def profile(name: str, size: int = 64, selector: tuple[str, list[tuple[str, str]]] | None = None) -> Json:
@@ -109,4 +109,43 @@ def meter_program(kind: str = "packets", pipeline: str = "ingress", target: str 
     b.table("t", [("exact", "x", "key")], ["mark", "pass"], default="pass", pipeline=pipeline, **extra)
     place = ("scratch", "unread") if target == "unread" else ("x", target)
     b.extra["meter_arrays"] = [meter_array("m", kind), direct_meter("d", kind, "t", place)]
+    return b.build()
+
+
+def digest_program(ingress: bool = True) -> Json:
+    """Header x: src (48), port (16), big (128), what (8). Everything goes to port 2.
+
+    Table `learn` on x.what: `tell` makes a digest "mac" of x.src, x.port and x.big, `forget` none.
+    """
+    b = Builder()
+    b.header("x", [("src", 48), ("port", 16), ("big", 128), ("what", 8)])
+    b.action("tell", [], [call("generate_digest", const(1), const(7))])
+    b.action(
+        "forget",
+        [],
+        [call("generate_digest", const(1), const(7)), call("generate_digest", const(1), const(0))],
+    )
+    b.action("pass", [], [])
+    b.run("first", [forward_to(2)])
+    where = "ingress" if ingress else "egress"
+    key = [("exact", "x", "what")]
+    b.table("learn", key, ["tell", "forget", "pass"], default="pass", pipeline=where)
+    elements = [field("x", name) for name in ("src", "port", "big")]
+    b.extra["learn_lists"] = [{"id": 7, "name": "mac", "elements": elements}]
+    return b.build()
+
+
+def digest_frame(src: int, port: int = 0, big: int = 0, what: int = 1) -> bytes:
+    return src.to_bytes(6, "big") + port.to_bytes(2, "big") + big.to_bytes(16, "big") + bytes([what])
+
+
+def idle_program(kinds: tuple[tuple[str, str], ...] = (("exact", "key"),)) -> Json:
+    """Header x: key (8), wide (16). Everything goes to port 2. Table t supports timeouts."""
+    b = Builder()
+    b.header("x", [("key", 8), ("wide", 16)])
+    b.action("pass", [], [])
+    b.run("first", [forward_to(2)])
+    key = [(kind, "x", name) for kind, name in kinds]
+    extra: Json = {"support_timeout": True}
+    b.table("t", key, ["pass"], default="pass", **extra)
     return b.build()

@@ -33,6 +33,9 @@ def program() -> Json:
     b.extra["calculations"] = [
         {"name": "h", "id": 0, "algo": "crc32", "input": [{"type": "field", "value": ["x", "v"]}]}
     ]
+    b.extra["learn_lists"] = [
+        {"id": 3, "name": "d", "elements": [field("x", "w"), field("meta", "m"), field("x", "kind")]}
+    ]
     b.extra["field_lists"] = [{"id": 1, "name": "l", "elements": [{"type": "field", "value": ["meta", "m"]}]}]
     b.action("hit", [("v", 32)], [assign(field("x", "v"), {"type": "runtime_data", "value": 0})])
     b.extra["meter_arrays"] = [
@@ -47,9 +50,10 @@ def program() -> Json:
             call("execute_meter", {"type": "meter_array", "value": "m"}, const(2), field("meta", "m")),
         ],
     )
-    b.run("go", [forward_to(2), call("resubmit", const(1)), call("truncate", const(9))])
+    learn = call("generate_digest", const(1), const(3))
+    b.run("go", [forward_to(2), call("resubmit", const(1)), call("truncate", const(9)), learn])
     b.table("t", [("ternary", "x", "kind"), ("exact", "x", "v")], ["hit", "miss"], default="miss",
-            direct_meters="d")  # fmt: skip
+            direct_meters="d", support_timeout=True)  # fmt: skip
     indirect: Json = {"type": "indirect_ws", "action_profile": "sel"}
     b.table("u", [("exact", "x", "kind")], ["hit", "miss"], **indirect)
     return with_profiles(b, profile("sel", selector=("crc16", [("x", "v"), ("meta", "m")])))

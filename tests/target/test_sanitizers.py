@@ -59,6 +59,7 @@ def run(tmp_path: Path, *arguments: str) -> None:
         "test_meters.py",
         "test_wide.py",
         "test_value_sets.py",
+        "test_notices.py",
         "test_virtual_links.py",
         "test_virtual_endpoints.py",
         "test_virtual_frames.py",

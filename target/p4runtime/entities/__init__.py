@@ -11,6 +11,7 @@ from finsy.proto import p4r
 
 from target.p4runtime.entities.base import EntityHandler
 from target.p4runtime.entities.counter import CounterEntryHandler, DirectCounterEntryHandler
+from target.p4runtime.entities.digest import DigestHandler
 from target.p4runtime.entities.meter import DirectMeterEntryHandler, MeterEntryHandler
 from target.p4runtime.entities.missing import MissingHandler
 from target.p4runtime.entities.profile import GroupHandler, MemberHandler
@@ -32,7 +33,7 @@ HANDLERS: Final[Mapping[str, EntityHandler]] = MappingProxyType(
         "meter_entry": MeterEntryHandler(),
         "direct_meter_entry": DirectMeterEntryHandler(),
         "value_set_entry": ValueSetEntryHandler(),
-        "digest_entry": MissingHandler("DigestEntry", "digests"),
+        "digest_entry": DigestHandler(),
         "extern_entry": MissingHandler("ExternEntry", "externs"),
     }
 )

@@ -22,7 +22,7 @@ from target.p4runtime.entities.meter_data import (
 )
 from target.p4runtime.p4info import Table
 from target.p4runtime.pipeline import EntryKey, Pipeline
-from target.p4runtime.status import invalid_argument, unimplemented
+from target.p4runtime.status import invalid_argument
 
 _INT64 = (1 << 63) - 1
 
@@ -46,7 +46,8 @@ def check_idle_timeout(table: Table, request: p4r.TableEntry) -> None:
     if request.idle_timeout_ns or request.HasField("time_since_last_hit"):
         if not table.idle_timeout:
             raise invalid_argument(f"table {table.name!r} has no idle timeout in P4Info")
-        raise unimplemented(f"table {table.name!r}: idle timeout is not supported yet")
+        if request.idle_timeout_ns < 0:
+            raise invalid_argument(f"table {table.name!r}: idle_timeout_ns is negative")
 
 
 def check_resources(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> None:
@@ -74,6 +75,7 @@ class Resources:
 
     counts: tuple[int, int] | None
     meter: MeterState | None
+    timeout_ns: int | None
 
 
 def resources_of(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> Resources:
@@ -81,6 +83,7 @@ def resources_of(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> Resou
     return Resources(
         device.direct_counter_read(*place) if table.direct_counter_id else None,
         device.direct_meter_read(*place) if table.direct_meter_id else None,
+        device.entry_timeout(*place) if table.idle_timeout else None,
     )
 
 
@@ -91,6 +94,8 @@ def restore(pipeline: Pipeline, table: Table, entry_key: EntryKey, resources: Re
     if resources.meter is not None:
         device.direct_meter_write(*place, resources.meter.config)
         device.direct_meter_write_marked(*place, resources.meter)
+    if resources.timeout_ns is not None and device.entry_timeout(*place) != resources.timeout_ns:
+        device.entry_set_timeout(*place, resources.timeout_ns)
 
 
 def write_resources(
@@ -99,7 +104,8 @@ def write_resources(
     """Raises DeviceError, and then they are as before."""
     resets = bool(table.direct_meter_id) and not inserted
     asked = request.HasField("meter_config") or request.HasField("meter_counter_data")
-    if not (resets or asked or request.HasField("counter_data")):
+    ages = table.idle_timeout and (not inserted or bool(request.idle_timeout_ns))
+    if not (resets or asked or ages or request.HasField("counter_data")):
         return _nothing
     before = resources_of(pipeline, table, entry_key)
 
@@ -117,6 +123,8 @@ def write_resources(
             device.direct_meter_write(*place, None)
         if request.HasField("meter_counter_data"):
             device.direct_meter_write_marked(*place, cleared())
+        if ages and request.idle_timeout_ns != before.timeout_ns:
+            device.entry_set_timeout(*place, request.idle_timeout_ns)
     except DeviceError:
         undo()
         raise
@@ -130,10 +138,15 @@ def _nothing() -> None:
 def read_resources(
     pipeline: Pipeline, table: Table, request: p4r.TableEntry, entry_key: EntryKey, out: p4r.TableEntry
 ) -> None:
-    """Fill in those that the request asks for."""
+    """Fill in the idle timeout and what the request asks for."""
     device, place = pipeline.device, (table.name, *entry_key)
     if request.HasField("counter_data") and table.direct_counter_id:
         out.counter_data.CopyFrom(counter_data(*device.direct_counter_read(*place)))
+    if table.idle_timeout:
+        out.idle_timeout_ns = device.entry_timeout(*place)
+        if request.HasField("time_since_last_hit"):
+            out.time_since_last_hit.elapsed_ns = device.entry_idle_ns(*place)
+            out.time_since_last_hit.SetInParent()
     wants = request.HasField("meter_config"), request.HasField("meter_counter_data")
     if table.direct_meter_id and any(wants):
         state = device.direct_meter_read(*place)

@@ -164,6 +164,8 @@ def _modify_const(
         raise permission_denied(f"table {table.name!r}: the entry is constant, it can't be deleted")
     if request.HasField("action"):
         raise permission_denied(f"table {table.name!r}: the entry is constant, leave the action unset")
+    if request.idle_timeout_ns:
+        raise invalid_argument(f"table {table.name!r}: the entry is constant, it has no idle timeout")
     check_resources(pipeline, table, request)
     return write_resources(pipeline, table, request, entry_key, False)
 

@@ -83,6 +83,7 @@ struct sw_device_stats {
     uint64_t ingress_drops, egress_drops; /* by decision of the program */
     uint64_t parser_errors, index_errors, assert_failures, loop_limits;
     uint64_t packet_in_drops;    /* for the CPU port, nobody fetched them in time */
+    uint64_t digest_drops, idle_drops; /* samples and notices, likewise, or no memory */
     uint64_t held_packets;       /* now in queues, on links or in memory ports */
     uint64_t held_bytes;         /* memory of the packet buffers that the engine's devices with such a program share */
 };
@@ -161,6 +162,48 @@ int sw_table_read_meter(sw_pipeline *pipeline, uint32_t table, const struct sw_e
                         struct sw_meter_view *view);
 int sw_table_write_marks(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key,
                          const struct sw_meter_view *view);
+
+/* --- idle entries: times are those of the engine's clock --- */
+
+/* A notice comes when the entry was not hit for ttl_ns, and after each further such time. 0: never. The time starts over.
+ * `cookie` names the entry in the notice. SW_E_STATE: the table does not age. */
+int sw_table_set_ttl(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key, uint64_t ttl_ns,
+                     uint64_t cookie);
+/* Since the last hit, or since the time to live was set. */
+int sw_table_idle(sw_pipeline *pipeline, uint32_t table, const struct sw_entry_key *key, uint64_t *elapsed_ns);
+
+/* --- digests --- */
+
+/* A list is sent when it has max_list_size samples (0: we choose), or max_timeout_ns after its first one (0: at once). A
+ * sample that is in the open list, or in one sent less than ack_timeout_ns ago and not acknowledged, is not sent again. */
+struct sw_digest_config {
+    uint64_t max_timeout_ns, ack_timeout_ns;
+    uint32_t max_list_size;
+};
+
+/* NULL: no lists of this digest are made, as before the first call. */
+int sw_digest_set(sw_pipeline *pipeline, uint32_t digest, const struct sw_digest_config *config);
+int sw_digest_acknowledge(sw_pipeline *pipeline, uint32_t digest, uint64_t list);
+
+/* --- notices: digests' lists and idle entries --- */
+
+enum sw_notice_kind { SW_NOTICE_DIGEST = 1, SW_NOTICE_IDLE = 2 };
+
+struct sw_notice {
+    sw_device *device;
+    uint64_t pipeline; /* sw_pipeline_serial */
+    uint32_t kind;
+    uint32_t object;   /* digest, or table */
+    uint64_t id;       /* of a digest's list */
+    uint64_t time_ns;  /* since the epoch, or of the manual clock */
+    uint32_t words;    /* behind it: samples, or cookies */
+};
+
+uint64_t sw_pipeline_serial(const sw_pipeline *pipeline);
+/* Wait for a notice. 1: there is one; 0: none within the time, or sw_engine_cancel_wait; SW_E_FULL: more words than
+ * `capacity`, and it stays. */
+int sw_next_notice(sw_engine *engine, struct sw_notice *notice, uint64_t *words, uint32_t capacity,
+                   uint32_t timeout_ms);
 
 /* --- members and groups of action profiles --- */
 

@@ -11,10 +11,11 @@ from finsy.proto import p4r
 
 from tests.target.p4runtime import test_action_profiles as profiles
 from tests.target.p4runtime import test_meters as meters
+from tests.target.p4runtime import test_notices as notices
 from tests.target.p4runtime.both import Answer, Step, converse, unavailable
 from tests.target.p4runtime.client import updates
 from tests.target.p4runtime.describe import Described
-from tests.target.resources import meter_program, selector_frame
+from tests.target.resources import digest_frame, meter_program, selector_frame
 
 pytestmark = pytest.mark.root
 
@@ -99,3 +100,52 @@ def test_meters_give_the_same_colours(talk: Converse) -> None:
     assert seen[5:7] == [b"\x00\x10"] * 2
     assert seen[7:] == [b"\x00\xa0", b"\x00\x10", b"\x00\x11", b"\x00\x12"]
     assert answers[-1].read == [meters.meter(3), meters.direct(1, (0, 20, 0, 40))]
+
+
+def test_digests_teach_the_same(talk: Converse) -> None:
+    hour = 3_600_000 * notices.MS
+    frames = [(1, 7, 2**127), (1, 7, 2**127), (2, 0, 0), (1, 7, 2**127), (2, 0, 0)]
+    probe = [Step(frame=(1, digest_frame(*values)), wait_s=0.2) for values in frames]
+    answers = talk(
+        notices.DIGEST.config(),
+        [
+            Step(write=updates("INSERT", [notices.learn()])),
+            probe[0],  # nothing is learnt yet
+            Step(write=updates("INSERT", [notices.digest((0, 1, hour))])),
+            *probe[:3],
+            Step(write=updates("MODIFY", [notices.digest((0, 1, 0))])),
+            Step(read=[notices.digest()]),
+            Step(write=updates("DELETE", [notices.digest()]), wait_s=0.2),
+            probe[0],
+        ],
+    )
+    assert not any(code for answer in answers for code in answer.codes)
+    lists = [m.digest for answer in answers for m in answer.stream if m.HasField("digest")]
+    assert [list(item.data) for item in lists] == [
+        [notices.sample(1, 7, 2**127)],
+        [notices.sample(2)],
+    ]
+    assert all(item.digest_id == notices.MAC for item in lists)
+    assert answers[-3].read == [notices.digest((0, 1, 0))]
+
+
+def test_idle_entries_are_told_of(talk: Converse) -> None:
+    second = 1000 * notices.MS
+    answers = talk(
+        notices.IDLE.config(),
+        [
+            write("INSERT", notices.entry(1, second, cookie=5), notices.entry(2)),
+            Step(frame=(1, bytes([1, 0, 0]) + bytes(20)), wait_s=4.0),
+            Step(read=[notices.with_elapsed(notices.entry(1, action=False))]),
+        ],
+    )
+    assert not any(code for answer in answers for code in answer.codes)
+    told = [m.idle_timeout_notification for a in answers for m in a.stream]
+    entries = [entry for message in told for entry in message.table_entry]
+    key = notices.entry(1).table_entry.match
+    assert entries
+    for entry in entries:
+        assert (list(entry.match), entry.idle_timeout_ns, entry.controller_metadata) == (list(key), second, 5)
+    (found,) = answers[-1].read
+    assert found.table_entry.idle_timeout_ns == second
+    assert found.table_entry.time_since_last_hit.elapsed_ns >= second

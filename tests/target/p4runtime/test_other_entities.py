@@ -247,7 +247,6 @@ def test_what_clone_sessions_refuse(primary: Client) -> None:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        ("digest_entry", "DigestEntry"),
         ("extern_entry", "ExternEntry"),
     ],
 )
