@@ -14,6 +14,7 @@ import pytest
 from target.bmjson import JsonError, load
 from target.codegen import generate
 from target.engine import Device
+from tests.target import test_unions, test_value_sets
 from tests.target.programs import Builder, assign, call, case, const, default_case, extract, field, forward_to
 from tests.target.programs import op as expr
 from tests.target.resources import direct_meter, meter_array, profile, with_profiles
@@ -186,10 +187,23 @@ def mutate(rng: random.Random, good: Json) -> Json:
     return bad
 
 
-@pytest.mark.parametrize("rounds", [1500, pytest.param(40_000, marks=pytest.mark.slow)])
-def test_mutated_jsons_never_crash_the_loader(rounds: int) -> None:
+def with_run(b: Builder) -> Json:
+    b.run("go", [forward_to(2)])
+    return b.build()
+
+
+PROGRAMS: dict[str, Callable[[], Json]] = {
+    "everything": program,
+    "unions": lambda: with_run(test_unions.stack_program()),
+    "value sets": lambda: test_value_sets.program().build(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("rounds", [700, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_mutated_jsons_never_crash_the_loader(rounds: int, name: str) -> None:
     rng = random.Random(1)
-    good = program()
+    good = PROGRAMS[name]()
     accepted = 0
     for _ in range(rounds):
         text = json.dumps(mutate(rng, good))
@@ -215,12 +229,13 @@ def test_names_never_become_code(make_device: Callable[..., Device]) -> None:
     device.inject(1, b"\x00" + bytes(40))
 
 
-def test_mutants_that_load_also_compile_and_run(make_device: Callable[..., Device]) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_mutants_that_load_also_compile_and_run(name: str, make_device: Callable[..., Device]) -> None:
     rng = random.Random(2)
-    good = program()
+    good = PROGRAMS[name]()
     device = make_device(json.dumps(good))
     done = 0
-    while done < 12:
+    while done < (12 if name == "everything" else 6):
         text = json.dumps(mutate(rng, good))
         try:
             load(text)
