@@ -46,7 +46,7 @@ def range_program(width: int, entries: list[tuple[int, int, int]] | None = None)
     return b
 
 
-WIDTHS = (72, 128, 136, 320, 2048)
+WIDTHS = (72, 128, 2048)
 
 
 def ranges_of(width: int) -> tuple[list[tuple[int, int, int]], list[int]]:
@@ -63,7 +63,7 @@ def winner(entries: list[tuple[int, int, int]], value: int) -> int:
 
 
 def test_const_entries_with_wide_ranges(make_device: MakeDevice) -> None:
-    for width in WIDTHS:
+    for width in (72, 320):
         entries, values = ranges_of(width)
         device = make_device(range_program(width, entries).json())
         for value in values:
@@ -107,7 +107,7 @@ def test_entries_with_wide_ranges(width: int, make_device: MakeDevice) -> None:
 
 def test_division_of_wide_values(make_device: MakeDevice) -> None:
     rng = random.Random(3)
-    for width in (64, 72, 128, 136, 200, 512, 1024):
+    for width in (72, 136, 512):
         b = Builder()
         b.header("x", [("a", width), ("b", width), ("q", width), ("r", width)])
         a, d = field("x", "a"), field("x", "b")
