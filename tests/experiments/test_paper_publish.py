@@ -33,6 +33,11 @@ def test_table_plots_and_manifests_are_kept(run: Path, tmp_path: Path) -> None:
     assert json.loads((kept / "manifests" / "forgive-7.json").read_text())["fingerprint"]
 
 
+def test_a_variant_may_do_without_plots(run: Path, tmp_path: Path) -> None:
+    assert main(["--table-only", str(run), str(tmp_path / "kept")]) == 0
+    assert files(tmp_path / "kept") == ["manifests/forgive-7.json", "table.csv"]
+
+
 def test_what_was_kept_before_is_replaced(run: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     (kept / "manifests").mkdir(parents=True)

@@ -20,7 +20,7 @@ from controller.experiments.records import ResultsError
 MANIFESTS = "manifests"
 
 
-def publish(run: Path, target: Path) -> list[str]:
+def publish(run: Path, target: Path, plots: bool = True) -> list[str]:
     """The names of the files in `target`, all of them written anew. Raises ResultsError, OSError."""
     cells = sorted(p for p in run.glob("cells/*") if not p.name.startswith(".")) if run.is_dir() else []
     manifests = {cell.name: cell / "manifest.json" for cell in cells if finished(cell) is not None}
@@ -33,7 +33,8 @@ def publish(run: Path, target: Path) -> list[str]:
     target.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target / MANIFESTS, ignore_errors=True)
     (target / MANIFESTS).mkdir()
-    written = {name: run / name for name in FILES if (run / name).is_file()}
+    kept = FILES if plots else FILES[:1]
+    written = {name: run / name for name in kept if (run / name).is_file()}
     written |= {f"{MANIFESTS}/{name}.json": path for name, path in manifests.items()}
     for name, source in written.items():
         shutil.copyfile(source, target / name)
@@ -50,9 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options.add_argument("run", type=Path, help="the results directory of a run")
     options.add_argument("target", type=Path, help="where to: results/paper, for example")
+    options.add_argument("--table-only", action="store_true", help="without plots")
     given = options.parse_args(arguments)
     try:
-        written = publish(given.run, given.target)
+        written = publish(given.run, given.target, not given.table_only)
     except (ResultsError, OSError) as problem:
         sys.stderr.write(f"publish: {problem}\n")
         return 2
