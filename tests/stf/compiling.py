@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -36,7 +35,11 @@ def compile_program(source: Path, compiler: str) -> str:
 
 
 def _own(source: Path) -> str:
-    result = compile_file(os.path.relpath(source))
+    here = Path.cwd()
+    # A short name in messages and in the JSON, where there is one.
+    absolute = source.resolve()
+    named = absolute.relative_to(here) if absolute.is_relative_to(here) else source
+    result = compile_file(str(named))
     if result.json is None:
         errors = [d for d in result.diags.items if d.is_error]
         raise CompileFailure(errors[0].render().splitlines()[0] if errors else "no output, and no error")
