@@ -162,7 +162,7 @@ class DeviceSession:
             if not self.arbiter.is_primary(stream.client):
                 raise permission_denied("Not primary: the message is dropped")
             if request.WhichOneof("update") == "digest_ack":
-                self._acknowledge(request.digest_ack)
+                self._acknowledge(stream, request.digest_ack)
                 return
             if request.WhichOneof("update") != "packet":
                 raise unimplemented(f"stream message {request.WhichOneof('update')} is not supported")
@@ -175,9 +175,11 @@ class DeviceSession:
         except DeviceError as error:
             stream.send(_stream_error(p4_error(error), request))
 
-    def _acknowledge(self, message: p4r.DigestListAck) -> None:
+    def _acknowledge(self, stream: Stream, message: p4r.DigestListAck) -> None:
         pipeline = self.configs.running or self.configs.require()
         digest = digest_of(pipeline, message.digest_id)
+        if not self.arbiter.role_config(stream.client.role or "").may_use(digest.id):
+            raise permission_denied(f"the role does not own digest {digest.name!r}")
         self.device.digest_acknowledge(digest.name, message.list_id)
 
     def notice(self, notice: Notice) -> None:

@@ -307,9 +307,7 @@ def _passes(
     entry.controller_metadata = notes.controller_metadata
     entry.metadata = notes.metadata
     if request.HasField("action"):
-        given = request.action.WhichOneof("type")
-        if given not in (None, "action"):
-            raise invalid_argument(f"table {table.name!r}: a read can't be filtered by {given}")
+        # By action alone: members, groups and action sets are no filter (clients send them nevertheless).
         wanted = request.action.action.action_id
         if wanted and wanted not in pipeline.index.actions:
             raise pipeline.index.no_such("action", wanted)

@@ -171,8 +171,10 @@ def test_roles_hear_of_what_is_theirs(client: Client, device: DeviceApi) -> None
     switch.inject(1, digest_frame(5))
     assert list(friend.receive().digest.data) == [sample(5)]
     stranger.send(ack(1))  # its own error is all that it hears
-    stranger.send(ack(1, LEARN))
-    assert stranger.receive().WhichOneof("update") == "error"
+    assert stranger.receive().error.canonical_code == 7  # PERMISSION_DENIED
+    friend.send(ack(1))
+    friend.send(ack(1, LEARN))
+    assert friend.receive().error.canonical_code == 3
     other.close()
     third.close()
 
