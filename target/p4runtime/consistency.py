@@ -54,12 +54,7 @@ def check(p4info: p4i.P4Info, index: P4InfoIndex, program: Program) -> None:
     _find(index, "meter", [*index.meters, *index.direct_meters], program.meters)
     _check_meters(index, program)
     _check_value_sets(index, program)
-    lists = {item.name: item for item in program.learn_lists.values()}
-    _find(index, "digest", index.digests, lists)
-    for digest_id in [i for i in index.digests if i in index.removed]:
-        del index.digests[digest_id]
-    for digest in index.digests.values():
-        _same("digest", digest.name, "number of fields", digest.leaves, len(lists[digest.name].fields))
+    _check_digests(index, program)
     _find(index, "action profile", index.profiles, program.profiles)
     for profile_id in [i for i in index.profiles if i in index.removed]:
         del index.profiles[profile_id]
@@ -184,6 +179,22 @@ def _check_direct_counters(p4info: p4i.P4Info, index: P4InfoIndex, program: Prog
         in_p4info = index.names.get(direct.direct_table_id, "none")
         in_json = None if json_counter is None else json_counter.direct_table
         _same("direct counter", direct.preamble.name, "table", in_p4info, in_json or "none")
+
+
+def _check_digests(index: P4InfoIndex, program: Program) -> None:
+    lists = {item.name: item for item in program.learn_lists.values()}
+    # A digest of a type without a name is numbered in both files, by different names.
+    unknown = [name for name in lists if all(d.name != name for d in index.digests.values())]
+    missing = [digest for digest in index.digests.values() if digest.name not in lists]
+    if len(unknown) == len(missing):
+        for digest, name in zip(missing, unknown, strict=True):
+            index.digests[digest.id] = replace(digest, name=name)
+    else:
+        _find(index, "digest", index.digests, lists)
+    for digest_id in [i for i in index.digests if i in index.removed]:
+        del index.digests[digest_id]
+    for digest in index.digests.values():
+        _same("digest", digest.name, "number of fields", digest.leaves, len(lists[digest.name].fields))
 
 
 def _check_meters(index: P4InfoIndex, program: Program) -> None:

@@ -315,6 +315,16 @@ def test_notifications_name_the_entry(client: Client, device: DeviceApi) -> None
     assert found == entry(1)
 
 
+def test_a_digest_of_a_type_without_name(client: Client, device: DeviceApi) -> None:
+    client.primary(1)
+    other = Described(digest_program())
+    other.info.digests[0].preamble.name = "digest_0"
+    client.set_config(other.config())
+    client.insert(digest((5, 6, 7)))
+    assert device.digest_config("mac") == DigestConfig(5, 6, 7)
+    assert client.read(digest()) == [digest((5, 6, 7))]
+
+
 def test_p4info_and_json_must_agree(client: Client) -> None:
     client.primary(1)
     other = Described(idle_program())
