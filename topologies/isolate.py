@@ -112,14 +112,21 @@ def _runs() -> Iterator[tuple[Path, LiveRun | None]]:
             init_alive = _start_ticks(init) == record["init_start"]
             run = LiveRun(directory, supervisor, init, record["command"], record["started"])
         except (OSError, ValueError, KeyError, TypeError):
-            fresh = time.time() - directory.stat().st_mtime < 10  # a run that is starting has no record yet
-            if not fresh:
+            if not _starts_or_is_gone(directory):
                 yield directory, None
             continue
         if not alive and init_alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(init, signal.SIGKILL)
         yield directory, run if alive and init_alive else None
+
+
+def _starts_or_is_gone(directory: Path) -> bool:
+    """A run that is starting has no record yet; another run clears away at the same time."""
+    try:
+        return time.time() - directory.stat().st_mtime < 10
+    except FileNotFoundError:
+        return True
 
 
 def _start_ticks(pid: int) -> int:
