@@ -117,7 +117,7 @@ class Bounds:
         if op in ("&", "|", "^"):
             return self._bit_bounds(op, left, right)
         if op == "<<":
-            low, high = max(0, right[0]), min(right[1], 64 * MAX_LIMBS)
+            low, high = max(0, right[0]), min(max(0, right[1]), 64 * MAX_LIMBS)
             return min(left[0] << low, left[0] << high), max(left[1] << low, left[1] << high)
         if op == ">>":
             low, high = max(0, right[0]), min(max(0, right[1]), 64 * MAX_LIMBS)

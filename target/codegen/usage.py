@@ -172,7 +172,8 @@ class Usage:
             self._mark(expr, self.read)
 
     def _writes(self, arg: Argument) -> None:
-        assert not isinstance(arg, ObjectRef | Text | Vector)
+        if isinstance(arg, ObjectRef | Text | Vector):
+            return  # no field: what is emitted for the call refuses it, by its place
         self._mark(arg, self.written)
         if isinstance(arg, Op):
             for part in (arg.left, arg.right):
