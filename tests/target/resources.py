@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
+import pytest
+
+from target.bmjson import JsonError, load
+from target.codegen import generate
 from tests.target.programs import Builder, Json, assign, call, const, field, forward_to, param
 
 
@@ -70,6 +76,19 @@ def selector_frame(key: int, flow: int) -> bytes:
 
 def text(program: Json) -> str:
     return json.dumps(program)
+
+
+def check_damage(program: Json, path: Sequence[Any], value: Any, named: str) -> str:
+    """With `value` in its place the program is refused in a line that has `named`, which is returned."""
+    generate(load(text(program)))
+    parent: Any = program
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    with pytest.raises(JsonError) as error:
+        generate(load(text(program)))
+    assert named in str(error.value)
+    return str(error.value)
 
 
 def meter_array(name: str, kind: str, size: int = 4) -> Json:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from target.api import DeviceError, MeterConfig, MeterState, TableEntry
-from target.bmjson import JsonError, load
-from target.codegen import generate
 from target.engine import Device
-from tests.target.resources import meter_program, text
+from tests.target.resources import check_damage, meter_program, text
 
 Make = Callable[..., Device]
 GREEN, YELLOW, RED = range(3)
@@ -197,12 +195,4 @@ BAD_JSON: list[tuple[tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "named"), BAD_JSON)
 def test_bad_jsons_name_the_element(path: tuple[Any, ...], value: Any, named: str) -> None:
-    program = meter_program()
-    generate(load(text(program)))
-    parent: Any = program
-    for step in path[:-1]:
-        parent = parent[step]
-    parent[path[-1]] = value
-    with pytest.raises(JsonError) as error:
-        generate(load(text(program)))
-    assert named in str(error.value)
+    check_damage(meter_program(), path, value, named)

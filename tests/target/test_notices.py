@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from target.api import DeviceError, DigestConfig, DigestList, IdleEntries, Notice, TableEntry
-from target.bmjson import JsonError, load
-from target.codegen import generate
 from target.engine import Device
-from tests.target.resources import digest_frame, digest_program, idle_program, text
+from tests.target.resources import check_damage, digest_frame, digest_program, idle_program, text
 
 Make = Callable[..., Device]
 MS = 1_000_000
@@ -359,12 +357,4 @@ BAD_JSON: list[tuple[tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "named"), BAD_JSON)
 def test_bad_jsons_name_the_element(path: tuple[Any, ...], value: Any, named: str) -> None:
-    program = digest_program()
-    generate(load(text(program)))
-    parent: Any = program
-    for step in path[:-1]:
-        parent = parent[step]
-    parent[path[-1]] = value
-    with pytest.raises(JsonError) as error:
-        generate(load(text(program)))
-    assert named in str(error.value)
+    check_damage(digest_program(), path, value, named)

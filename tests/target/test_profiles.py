@@ -21,10 +21,16 @@ from target.api import (
     WeightedAction,
 )
 from target.bmjson import JsonError, load
-from target.codegen import generate
 from target.engine import Device
 from tests.target.programs import Builder, assign, const, field, forward_to, param
-from tests.target.resources import profile, selector_frame, selector_program, text, with_profiles
+from tests.target.resources import (
+    check_damage,
+    profile,
+    selector_frame,
+    selector_program,
+    text,
+    with_profiles,
+)
 
 Make = Callable[..., Device]
 
@@ -372,16 +378,7 @@ BAD_JSON: list[tuple[tuple[Any, ...], Any, str]] = [
 
 @pytest.mark.parametrize(("path", "value", "named"), BAD_JSON)
 def test_bad_jsons_name_the_element(path: tuple[Any, ...], value: Any, named: str) -> None:
-    program = selector_program()
-    generate(load(text(program)))
-    parent: Any = program
-    for step in path[:-1]:
-        parent = parent[step]
-    parent[path[-1]] = value
-    with pytest.raises(JsonError) as error:
-        generate(load(text(program)))
-    assert named in str(error.value)
-    assert "pipelines[0]" in str(error.value)
+    assert "pipelines[0]" in check_damage(selector_program(), path, value, named)
 
 
 def test_one_name_is_one_action_to_a_profile() -> None:

@@ -42,3 +42,11 @@ def check_index(index: int, size: int, what: str) -> None:
         raise invalid_argument(f"{what}: index {index} is negative")
     if index >= size:
         raise out_of_range(f"{what}: index {index} is beyond the last element {size - 1}")
+
+
+def asked_indices(request: p4r.CounterEntry | p4r.MeterEntry, size: int, what: str) -> range:
+    """The one that is given, else all. Raises as `check_index`."""
+    if not request.HasField("index"):
+        return range(size)
+    check_index(request.index.index, size, what)
+    return range(request.index.index, request.index.index + 1)

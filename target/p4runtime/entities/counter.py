@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from target.p4runtime.entities.base import Undo, check_index, only_modify
+from target.p4runtime.entities.base import Undo, asked_indices, only_modify
 from target.p4runtime.entities.direct import check_counter_data, counter_data
-from target.p4runtime.entities.table import find_entry
-from target.p4runtime.match import encode_key
+from target.p4runtime.entities.table import direct_places, find_entry
 from target.p4runtime.p4info import Counter, Table
 from target.p4runtime.pipeline import Pipeline
 from target.p4runtime.status import invalid_argument, unimplemented
@@ -25,11 +24,7 @@ class CounterEntryHandler:
         counter = _counter(pipeline, request.counter_id)
         what = f"counter {counter.name!r}"
         only_modify(operation, what)
-        if request.HasField("index"):
-            indices = range(request.index.index, request.index.index + 1)
-            check_index(request.index.index, counter.size, what)
-        else:
-            indices = range(counter.size)
+        indices = asked_indices(request, counter.size, what)
         if not request.HasField("data"):
             return _nothing
         packets, octets = check_counter_data(request.data, what)
@@ -53,11 +48,7 @@ class CounterEntryHandler:
         else:
             counters = [_counter(pipeline, request.counter_id)]
         for counter in counters:
-            indices = range(counter.size)
-            if request.HasField("index"):
-                check_index(request.index.index, counter.size, f"counter {counter.name!r}")
-                indices = range(request.index.index, request.index.index + 1)
-            for i in indices:
+            for i in asked_indices(request, counter.size, f"counter {counter.name!r}"):
                 data = counter_data(*pipeline.device.counter_read(counter.name, i))
                 yield p4r.Entity(
                     counter_entry=p4r.CounterEntry(counter_id=counter.id, index=p4r.Index(index=i), data=data)
@@ -97,24 +88,9 @@ class DirectCounterEntryHandler:
             tables = [_direct_table(pipeline, request)]
         if request.table_entry.is_default_action:
             raise unimplemented("the default entry has no counter: misses are not counted")
-        for table in tables:
-            if request.table_entry.match:
-                entries = [find_entry(pipeline, table, request.table_entry)]
-            else:
-                entries = [
-                    e
-                    for e in pipeline.device.table_entries(table.name)
-                    if request.table_entry.priority in (0, e.priority)
-                ]
-            for entry in entries:
-                out = p4r.Entity()
-                target = out.direct_counter_entry
-                target.table_entry.table_id = table.id
-                encode_key(table, entry.key, target.table_entry)
-                target.table_entry.priority = entry.priority
-                counts = pipeline.device.direct_counter_read(table.name, entry.key, entry.priority)
-                target.data.CopyFrom(counter_data(*counts))
-                yield out
+        for named, place in direct_places(pipeline, tables, request.table_entry):
+            data = counter_data(*pipeline.device.direct_counter_read(*place))
+            yield p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=named, data=data))
 
 
 def _nothing() -> None:

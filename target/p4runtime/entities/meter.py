@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from finsy.proto import p4r
 
-from target.p4runtime.entities.base import Undo, check_index, only_modify
+from target.p4runtime.entities.base import Undo, asked_indices, only_modify
 from target.p4runtime.entities.meter_data import (
     check_cleared,
     cleared,
@@ -15,8 +15,7 @@ from target.p4runtime.entities.meter_data import (
     decode_config,
     encode_config,
 )
-from target.p4runtime.entities.table import find_entry
-from target.p4runtime.match import encode_key
+from target.p4runtime.entities.table import direct_places, find_entry
 from target.p4runtime.p4info import Meter, Table
 from target.p4runtime.pipeline import Pipeline
 from target.p4runtime.status import invalid_argument
@@ -38,10 +37,7 @@ class MeterEntryHandler:
         meter = _meter(pipeline, request.meter_id)
         what = f"meter {meter.name!r}"
         only_modify(operation, what)
-        indices = range(meter.size)
-        if request.HasField("index"):
-            check_index(request.index.index, meter.size, what)
-            indices = range(request.index.index, request.index.index + 1)
+        indices = asked_indices(request, meter.size, what)
         config = decode_config(meter, request.config) if request.HasField("config") else None
         clear = request.HasField("counter_data")
         if clear:
@@ -70,11 +66,7 @@ class MeterEntryHandler:
         else:
             meters = [_meter(pipeline, request.meter_id)]
         for meter in meters:
-            indices = range(meter.size)
-            if request.HasField("index"):
-                check_index(request.index.index, meter.size, f"meter {meter.name!r}")
-                indices = range(request.index.index, request.index.index + 1)
-            for i in indices:
+            for i in asked_indices(request, meter.size, f"meter {meter.name!r}"):
                 state = pipeline.device.meter_read(meter.name, i)
                 out = p4r.Entity()
                 out.meter_entry.meter_id = meter.id
@@ -125,27 +117,14 @@ class DirectMeterEntryHandler:
             tables = [_direct(pipeline, request)[0]]
         if request.table_entry.is_default_action:
             raise invalid_argument("misses are not metered: the default entry has no meter")
-        for table in tables:
-            if request.table_entry.match:
-                entries = [find_entry(pipeline, table, request.table_entry)]
-            else:
-                entries = [
-                    e
-                    for e in pipeline.device.table_entries(table.name)
-                    if request.table_entry.priority in (0, e.priority)
-                ]
-            for entry in entries:
-                out = p4r.Entity()
-                target = out.direct_meter_entry
-                target.table_entry.table_id = table.id
-                encode_key(table, entry.key, target.table_entry)
-                target.table_entry.priority = entry.priority
-                state = pipeline.device.direct_meter_read(table.name, entry.key, entry.priority)
-                if state.config is not None:
-                    target.config.CopyFrom(encode_config(state.config))
-                if request.HasField("counter_data"):
-                    target.counter_data.CopyFrom(counter_message(state))
-                yield out
+        for named, place in direct_places(pipeline, tables, request.table_entry):
+            state = pipeline.device.direct_meter_read(*place)
+            out = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=named))
+            if state.config is not None:
+                out.direct_meter_entry.config.CopyFrom(encode_config(state.config))
+            if request.HasField("counter_data"):
+                out.direct_meter_entry.counter_data.CopyFrom(counter_message(state))
+            yield out
 
 
 def _direct(pipeline: Pipeline, request: p4r.DirectMeterEntry) -> tuple[Table, Meter]:

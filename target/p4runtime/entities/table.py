@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from finsy.proto import p4r
 
@@ -18,7 +18,7 @@ from target.p4runtime.entities.direct import (
     write_resources,
 )
 from target.p4runtime.entities.indirect import decode_target, encode_target
-from target.p4runtime.match import check_priority, decode_action, decode_key, encode_action, encode_key
+from target.p4runtime.match import Key, check_priority, decode_action, decode_key, encode_action, encode_key
 from target.p4runtime.p4info import Table
 from target.p4runtime.pipeline import EntryKey, EntryNotes, Pipeline
 from target.p4runtime.status import invalid_argument, not_found, permission_denied, unimplemented
@@ -72,6 +72,24 @@ def find_entry(pipeline: Pipeline, table: Table, request: p4r.TableEntry) -> Tab
     """The entry that `match` and `priority` name. Raises NOT_FOUND or what the key is refused for."""
     check_priority(table, request.priority)
     return _current(pipeline, table, (decode_key(table, request.match), request.priority))
+
+
+def direct_places(
+    pipeline: Pipeline, tables: Iterable[Table], request: p4r.TableEntry
+) -> Iterator[tuple[p4r.TableEntry, tuple[str, Key, int]]]:
+    """The entries that a read of a direct resource asks for: how each is named in the answer, and to the
+    device (table, key, priority).
+    """
+    for table in tables:
+        if request.match:
+            entries = [find_entry(pipeline, table, request)]
+        else:
+            found = pipeline.device.table_entries(table.name)
+            entries = [e for e in found if request.priority in (0, e.priority)]
+        for entry in entries:
+            named = p4r.TableEntry(table_id=table.id, priority=entry.priority)
+            encode_key(table, entry.key, named)
+            yield named, (table.name, entry.key, entry.priority)
 
 
 def _current(pipeline: Pipeline, table: Table, entry_key: EntryKey) -> TableEntry:
